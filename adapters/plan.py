@@ -1,0 +1,48 @@
+"""What to send to a backend for one call, and what of its answer is not the agent's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from adapters.request import CanonicalRequest
+from adapters.schema import PlanMode
+from adapters.server import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The fields that the plan's own flags bring and the agent did not ask for. Everything else passes untouched."""
+
+    root: frozenset[str] = frozenset()
+    """Keys of the answer's (or chunk's) root."""
+    nested: tuple[tuple[str, frozenset[str]], ...] = ()
+    """`(root key, keys inside it)`; the root key goes too when nothing is left in it."""
+    choice: frozenset[str] = frozenset()
+    """Keys of each choice."""
+    delta: frozenset[str] = frozenset()
+    """Keys of each choice's `delta` or `message`."""
+    events: frozenset[str] = frozenset()
+    """Named server-sent events that are dropped whole."""
+    usage: bool = False
+    """Drop usage from chunks, and the chunk that has nothing else (the agent did not ask `include_usage`)."""
+    top_logprobs: bool = False
+    """Empty the `top_logprobs` of each logprob entry: they were asked for by us alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One call as it goes upstream. `path` is the adapter's, never the caller's."""
+
+    mode: PlanMode
+    """`streamed`: the backend streams. `buffered`: it answers whole and the dialect streams. `whole`: nobody streams."""
+    path: str
+    body: bytes
+    server: Server
+    request: CanonicalRequest
+    strip: Strip = field(default_factory=Strip)
+    logprobs_asked: bool = False
+    """Whether logprobs were asked of the backend, by whomever."""
+    inject_token_ids: bool = False
+    """The agent asked `return_token_ids` of an engine that has other places: put them at vLLM's."""
+    reason: str | None = None
+    """Why this mode, where the agent's own wish would have been another."""

@@ -1,0 +1,22 @@
+"""What is known of one inference server: its engine, version and what it can give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Known = Literal["configured", "detected", "probed", "assumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An engine in one version as it runs at one backend. `features` are words of that engine's own adapter."""
+
+    engine: str
+    version: str | None = None
+    variant: str | None = None
+    """A fork or patch, or for a router the kind of worker behind it."""
+    features: frozenset[str] = frozenset()
+    """From the capability table by version and parsers, corrected by what a probe or a refusal showed."""
+    models: tuple[str, ...] = ()
+    known: Known = "assumed"

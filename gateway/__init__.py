@@ -1,0 +1,1 @@
+"""The proxy itself: HTTP in, HTTP out, and everything that an agent, a trainer or an administrator can call."""
