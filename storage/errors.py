@@ -1,0 +1,63 @@
+"""What can go wrong between a trace and the database, each by its own name."""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """Everything that storage raises."""
+
+
+class CannotOpen(StorageError):
+    """The database can't be opened: no such folder, not a database, no such driver. Says what to do."""
+
+
+class SchemaNewer(CannotOpen):
+    """The database was migrated by a newer program; writing to it could corrupt it."""
+
+
+class AlreadyServed(CannotOpen):
+    """Another gateway has this SQLite file open; several gateways need PostgreSQL."""
+
+
+class CannotRecord(StorageError):
+    """A trace can't be recorded: the queue is full, the writer can't write, or this row is refused."""
+
+
+class NotCommitted(StorageError, TimeoutError):
+    """A trace was not committed in time. It stays queued and is still written."""
+
+
+class CorruptTrace(StorageError):
+    """What was read is not what was written: a digest differs, or a base is missing."""
+
+    def __init__(self, session_id: str, trace_id: str, reason: str) -> None:
+        super().__init__(f"trace {trace_id} of session {session_id} can't be read back: {reason}")
+        self.session_id = session_id
+        self.trace_id = trace_id
+
+
+class SessionError(StorageError):
+    """A session is not in the state that the caller believes."""
+
+    def __init__(self, session_id: str, reason: str) -> None:
+        super().__init__(f"session {session_id} {reason}")
+        self.session_id = session_id
+
+
+class SessionExists(SessionError):
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id, "exists already")
+
+
+class SessionDeleted(SessionError):
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id, "was deleted, and its id is not used again")
+
+
+class SessionNotFound(SessionError):
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id, "does not exist")
+
+
+class BadCursor(StorageError, ValueError):
+    """A cursor that no page of this list has given."""
