@@ -1,0 +1,134 @@
+"""One inference server as the administrator names it: `http://host:8000,engine=sglang,name=a`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Self
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from gateway.settings.errors import SettingsError, sentence, unknown
+
+# A list stands in one option of `--backend` with this between its items.
+_ITEM: Final = "|"
+
+
+class BackendSettings(BaseModel):
+    """Where a backend is and what its administrator knows of it. The gateway finds out what is null."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    url: str
+    """Scheme, host and any path prefix; without a slash or `/v1` at its end."""
+    name: str = Field(default="", max_length=128)
+    """Ours for it in traces and answers. Unless given, the URL without its scheme."""
+    engine: str | None = None
+    version: str | None = None
+    variant: str | None = None
+    features: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Names or patterns (`qwen*`) of the models that it serves."""
+    tokenizer: str | None = None
+    """A folder or name that `transformers` loads, for a backend that gives text alone."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key which the gateway sends to this backend."""
+    api_key: SecretStr | None = Field(default=None, exclude=True)
+    """Never written down: read from `api_key_env` when the settings are."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The value of one `--backend`: a URL, then options, with commas between. Raises SettingsError."""
+        url, *options = text.strip().split(",")
+        values: dict[str, object] = {"url": url}
+        for option in options:
+            key, equals, value = option.partition("=")
+            key = key.strip()
+            if key not in OPTIONS:
+                raise SettingsError(unknown(f"option {key!r} of backend {redacted(url)}", key, OPTIONS))
+            if not equals or not value.strip():
+                raise SettingsError(f"option {key!r} of backend {redacted(url)} has no value: write {key}=…")
+            if key in values:
+                raise SettingsError(f"option {key!r} of backend {redacted(url)} is given twice")
+            values[key] = value.strip()
+        try:
+            return cls.model_validate(values)
+        except ValidationError as exc:
+            raise SettingsError("; ".join(sentence(error) for error in exc.errors())) from exc
+
+    @field_validator("url", mode="after")
+    @classmethod
+    def _bare_url(cls, value: str) -> str:
+        parts = parsed_url(value)
+        # People paste the base_url of an SDK; the adapter's own paths begin with /v1.
+        path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+        return f"{parts.scheme.lower()}://{parts.netloc.lower()}{path}"
+
+    @field_validator("features", "models", mode="before")
+    @classmethod
+    def _split_list(cls, value: object) -> object:
+        return (
+            tuple(item.strip() for item in value.split(_ITEM) if item.strip())
+            if isinstance(value, str)
+            else value
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_by_url(cls, values: object) -> object:
+        if isinstance(values, Mapping) and not values.get("name") and isinstance(values.get("url"), str):
+            return {**values, "name": cls._bare_url(values["url"]).partition("://")[2]}
+        return values
+
+    def with_key_from(self, environ: Mapping[str, str]) -> Self:
+        """The same with its key. Raises SettingsError where the variable that should hold it is not set."""
+        if self.api_key_env is None:
+            return self
+        key = environ.get(self.api_key_env)
+        if not key:
+            raise SettingsError(
+                f"backend {self.name}: the environment variable {self.api_key_env} is not set"
+            )
+        return self.model_copy(update={"api_key": SecretStr(key)})
+
+
+OPTIONS: Final = frozenset(BackendSettings.model_fields) - {"url", "api_key"}
+
+
+def parsed_url(value: str) -> SplitResult:
+    """A URL that a backend can have, in parts. Raises ValueError with what is wrong with it."""
+    shown = redacted(value)
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port
+    except ValueError as exc:
+        raise ValueError(f"backend {shown} is not a URL: {exc}") from exc
+    if parts.scheme.lower() not in ("http", "https") or not host or port == 0:
+        raise ValueError(
+            f"backend {shown} is no http:// or https:// URL: write for instance http://localhost:8000"
+        )
+    if "@" in parts.netloc:
+        raise ValueError(
+            f"backend {shown} has credentials in its URL: put the key in a variable, name it by api_key_env="
+        )
+    if parts.query or parts.fragment:
+        raise ValueError(
+            f"backend {shown} has a query or fragment: give scheme, host, port and path prefix alone"
+        )
+    if any(character.isspace() or ord(character) < 0x20 for character in value):
+        raise ValueError(f"backend {shown} has white space in its URL")
+    return parts
+
+
+def redacted(url: str) -> str:
+    """The URL as it may be printed: without what may be a password."""
+    before, at, after = url.rpartition("@")
+    return f"{before.partition('://')[0]}://…@{after}" if at else url

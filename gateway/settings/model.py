@@ -1,0 +1,114 @@
+"""The settings of one gateway: every one with its default, its unit and its bounds."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from adapters.schema import Capture
+from gateway.settings.backend import BackendSettings
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Settings(BaseModel):
+    """Everything that an administrator decides. Times are seconds, sizes are bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=9090, ge=0, le=65535)
+    """0: any free one."""
+    database: str = Field(default="sqlite:///rollouts.db", min_length=1)
+    backends: tuple[BackendSettings, ...] = ()
+    capture: Capture = "exact"
+    """What may be given up for a stream; a session can say otherwise."""
+    keys: tuple[SecretStr, ...] = ()
+    """Agents' keys. Without any the gateway listens on loopback alone and takes every key."""
+    admin_key: SecretStr | None = None
+    """Without one, administration is open to loopback alone."""
+    public_url: str | None = None
+    """Where agents reach the gateway, if that is not `http://host:port`: the start of each `base_url`."""
+    workers: int = Field(default=1, ge=1)
+    commit_timeout: float = Field(default=1.0, gt=0)
+    """How long an answer's end waits for its trace to be durable."""
+    keepalive_interval: float = Field(default=10.0, gt=0)
+    """How long an agent may see nothing before it gets a comment."""
+    connect_timeout: float = Field(default=5.0, gt=0)
+    first_byte_timeout: float = Field(default=1800.0, gt=0)
+    """Long, for a whole answer of 32,000 tokens behind a full queue shows no byte before it is done."""
+    idle_timeout: float = Field(default=600.0, gt=0)
+    """Between two reads of an answer: engines pause for minutes while weights change."""
+    total_timeout: float = Field(default=7200.0, gt=0)
+    detect_timeout: float = Field(default=2.0, gt=0)
+    """For each question of the detection of a backend's engine."""
+    stop_grace: float = Field(default=30.0, ge=0)
+    """How long calls may go on after SIGTERM."""
+    max_body_bytes: int = Field(default=64 << 20, gt=0)
+    max_answer_bytes: int = Field(default=256 << 20, gt=0)
+    log_level: LogLevel = "info"
+
+    @field_validator("backends", mode="before")
+    @classmethod
+    def _parse_backends(cls, value: object) -> object:
+        if isinstance(value, str):
+            value = value.split()
+        if isinstance(value, Iterable) and not isinstance(value, Mapping):
+            return tuple(BackendSettings.parse(each) if isinstance(each, str) else each for each in value)
+        return value
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _split_keys(cls, value: object) -> object:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+    @field_validator("keys", mode="after")
+    @classmethod
+    def _no_empty_key(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if not all(key.get_secret_value().strip() for key in value):
+            raise ValueError("one of them is empty, and an empty key would let everyone in")
+        return value
+
+    @field_validator("admin_key", mode="after")
+    @classmethod
+    def _empty_is_none(cls, value: SecretStr | None) -> SecretStr | None:
+        return value if value is not None and value.get_secret_value() else None
+
+    @field_validator("public_url", mode="after")
+    @classmethod
+    def _bare_public_url(cls, value: str | None) -> str | None:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("has to begin with http:// or https://")
+        return value.rstrip("/").removesuffix("/v1") if value else None
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        names = [backend.name for backend in self.backends]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two backends are named {name!r}: give each a name of its own with name=")
+        if self.workers > 1:
+            raise ValueError(too_many_workers(self.workers, self.database))
+        if not self.keys and not is_loopback(self.host):
+            raise ValueError(
+                f"host {self.host} can be reached from other machines and no keys are configured: set "
+                "ROLLOUT_GATEWAY_KEYS to the keys that agents will send, or listen on 127.0.0.1"
+            )
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a listener on `host`."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def too_many_workers(workers: int, database: str) -> str:
+    if database.startswith("sqlite"):
+        return f"SQLite takes one gateway process alone: --workers {workers} needs a PostgreSQL --database"
+    return f"--workers {workers}: a gateway is one process; start several on one PostgreSQL database instead"
