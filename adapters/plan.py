@@ -19,6 +19,8 @@ class Strip:
     """`(root key, keys inside it)`; the root key goes too when nothing is left in it."""
     choice: frozenset[str] = frozenset()
     """Keys of each choice."""
+    nulled: frozenset[str] = frozenset()
+    """Keys of each choice that the engine always sends: null is what they are without our flags."""
     delta: frozenset[str] = frozenset()
     """Keys of each choice's `delta` or `message`."""
     events: frozenset[str] = frozenset()
@@ -27,6 +29,22 @@ class Strip:
     """Drop usage from chunks, and the chunk that has nothing else (the agent did not ask `include_usage`)."""
     top_logprobs: bool = False
     """Empty the `top_logprobs` of each logprob entry: they were asked for by us alone."""
+
+    def __or__(self, other: Strip) -> Strip:
+        """What either takes out."""
+        nested = dict(self.nested)
+        for key, inner in other.nested:
+            nested[key] = nested.get(key, frozenset()) | inner
+        return Strip(
+            root=self.root | other.root,
+            nested=tuple(nested.items()),
+            choice=self.choice | other.choice,
+            nulled=self.nulled | other.nulled,
+            delta=self.delta | other.delta,
+            events=self.events | other.events,
+            usage=self.usage or other.usage,
+            top_logprobs=self.top_logprobs or other.top_logprobs,
+        )
 
 
 @dataclass(frozen=True, slots=True)
