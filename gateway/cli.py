@@ -1,0 +1,212 @@
+"""The command line: reads arguments and settings, calls one command, says in a sentence what went wrong.
+
+Commands are imported when they are called, so that `--help` and a completion do not wait for a web server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.commands.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from gateway.commands.reading import Reader
+    from gateway.settings import Settings
+
+app = typer.Typer(
+    name="rollout-gateway",
+    help="Records what RL agents' models really sampled: exact token ids and logprobs, from any engine.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+sessions = typer.Typer(help="Sessions that a running gateway has recorded.", no_args_is_help=True)
+traces = typer.Typer(help="Traces that a running gateway has recorded.", no_args_is_help=True)
+database = typer.Typer(help="The database's schema.", no_args_is_help=True)
+app.add_typer(sessions, name="sessions")
+app.add_typer(traces, name="traces")
+app.add_typer(database, name="db")
+
+GatewayUrl = Annotated[str, typer.Option("--url", envvar="ROLLOUT_GATEWAY_URL", help="Where the gateway is.")]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key", envvar=["ROLLOUT_GATEWAY_API_KEY", "ROLLOUT_GATEWAY_ADMIN_KEY"], help="Its admin key."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in place of a table.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000)]
+Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
+Database = Annotated[
+    str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")
+]
+LOCAL = "http://127.0.0.1:9090"
+WRONG_USE = 2
+
+
+def main() -> None:
+    """The entry point: an error that a person can act on is a sentence on the standard error."""
+    try:
+        app()
+    except CommandFailed as exc:
+        print("rollout-gateway:", str(exc).replace("\n", "\n  "), file=sys.stderr)  # noqa: T201
+        sys.exit(exc.exit_status)
+
+
+@app.command()
+def serve(
+    *,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL[,engine=…,name=…,api_key_env=…]", help="An inference server; repeatable."),
+    ] = None,
+    config: Config = None,
+    host: Annotated[str | None, typer.Option(help="127.0.0.1 unless configured; others need keys.")] = None,
+    port: Annotated[int | None, typer.Option(help="9090 unless configured; 0 takes any free one.")] = None,
+    database: Database = None,
+    capture: Annotated[
+        str | None, typer.Option(metavar="exact|ids|stream", help="What may be given up for a stream.")
+    ] = None,
+    public_url: Annotated[str | None, typer.Option(help="Where agents reach it, behind a proxy.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes: 1 on SQLite.")] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(help='Gets {"url": …, "pid": …} when the gateway listens.')
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(metavar="debug|info|warning|error")] = None,
+) -> None:
+    """Serve agents in front of inference servers, and record every call.
+
+    Each option is a setting too: in the file of --config, or as ROLLOUT_GATEWAY_PORT and the like. Keys are set
+    in the environment alone: ROLLOUT_GATEWAY_KEYS, ROLLOUT_GATEWAY_ADMIN_KEY.
+    """
+    settings = _settings(
+        config,
+        {
+            "backends": backend or None,
+            "host": host,
+            "port": port,
+            "database": database,
+            "capture": capture,
+            "public_url": public_url,
+            "workers": workers,
+            "log_level": log_level,
+        },
+    )
+    from gateway.commands.announce import announce
+    from gateway.commands.serve import serve as run
+
+    run(settings, ready_file=ready_file, announce=announce)
+
+
+@app.command()
+def demo(
+    *,
+    serve: Annotated[bool, typer.Option("--serve", help="Stay up afterwards.")] = False,
+    port: Annotated[int | None, typer.Option(help="Any free one unless given.")] = None,
+) -> None:
+    """A small agent against scripted vLLM, SGLang and Dynamo servers, and what is captured of it."""
+    from gateway.demo import main as run
+
+    raise typer.Exit(run(serve=serve, port=port))
+
+
+@app.command()
+def verify(
+    url: Annotated[str, typer.Argument(help="An inference server, as for --backend.")],
+    *,
+    model: Annotated[str | None, typer.Option(help="The server's first unless given.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(metavar="PATH", help="The model's, to decode ids.")] = None,
+    api_key_env: Annotated[str | None, typer.Option(help="The variable that holds the server's key.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what the gateway would capture from a server: pass, fail or can't, row by row."""
+    from gateway.verify import main as run
+
+    api_key = os.environ.get(api_key_env) if api_key_env else None
+    if api_key_env and not api_key:
+        raise CommandFailed(f"the environment variable {api_key_env} is not set", exit_status=WRONG_USE)
+    raise typer.Exit(run(url, model=model, tokenizer=tokenizer, json_output=as_json, api_key=api_key))
+
+
+@sessions.command("list")
+def list_sessions(
+    *,
+    run: Annotated[str | None, typer.Option(help="Of this run_id.")] = None,
+    group: Annotated[str | None, typer.Option(help="Of this group_id.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="open|finished|failed|aborted")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    url: GatewayUrl = LOCAL,
+    api_key: ApiKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """A table of sessions."""
+    filters = {"run_id": run, "group_id": group, "status": status, "limit": limit, "cursor": cursor}
+    _reader(url, api_key, as_json).sessions(
+        {key: value for key, value in filters.items() if value is not None}
+    )
+
+
+@sessions.command("show")
+def show_session(session_id: str, *, url: GatewayUrl = LOCAL, api_key: ApiKey = None) -> None:
+    """One session, as JSON."""
+    _reader(url, api_key, as_json=True).session(session_id)
+
+
+@traces.command("list")
+def list_traces(
+    *,
+    session: Annotated[str | None, typer.Option(help="Of this session_id.")] = None,
+    run: Annotated[str | None, typer.Option(help="Of this run_id.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="ok|backend_error|…")] = None,
+    fidelity: Annotated[str | None, typer.Option(metavar="exact|partial|retokenized|none")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    url: GatewayUrl = LOCAL,
+    api_key: ApiKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """A table of traces: how each was captured, and how sure its tokens are."""
+    filters = {
+        "session_id": session,
+        "run_id": run,
+        "status": status,
+        "fidelity": fidelity,
+        "limit": limit,
+        "cursor": cursor,
+    }
+    _reader(url, api_key, as_json).traces({key: value for key, value in filters.items() if value is not None})
+
+
+@traces.command("show")
+def show_trace(
+    trace_id: str, *, url: GatewayUrl = LOCAL, api_key: ApiKey = None, as_json: AsJson = False
+) -> None:
+    """One trace with its ids."""
+    _reader(url, api_key, as_json).trace(trace_id)
+
+
+def _settings(config: Path | None, flags: Mapping[str, object]) -> Settings:
+    from gateway.settings import SettingsError, load
+
+    try:
+        return load(config=config, environ=os.environ, flags=flags)
+    except SettingsError as exc:
+        raise CommandFailed(str(exc), exit_status=WRONG_USE) from exc
+
+
+def _reader(url: str, api_key: str | None, as_json: bool) -> Reader:
+    from rich.console import Console
+
+    from gateway.commands.reading import Reader
+
+    return Reader(url.rstrip("/"), api_key, Console(), as_json)
