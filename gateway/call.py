@@ -1,0 +1,164 @@
+"""One model call while it runs: its facts as they become known, and the trace that they make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from adapters.answer import Outcome
+
+from adapters.plan import Plan
+from adapters.request import CanonicalRequest
+from adapters.schema import Attempt, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace
+from gateway.dialects.dialect import Dialect
+
+# What of an agent's headers is kept: never a credential, never a cookie.
+RECORDED_HEADERS = (
+    "content-type",
+    "idempotency-key",
+    "traceparent",
+    "user-agent",
+    "x-request-id",
+    "x-session-id",
+    "x-stainless-lang",
+    "x-stainless-package-version",
+    "x-stainless-retry-count",
+)
+
+SAMPLING_FIELDS = (
+    "best_of",
+    "frequency_penalty",
+    "ignore_eos",
+    "logit_bias",
+    "max_completion_tokens",
+    "max_tokens",
+    "min_p",
+    "min_tokens",
+    "n",
+    "presence_penalty",
+    "repetition_penalty",
+    "seed",
+    "stop",
+    "stop_token_ids",
+    "temperature",
+    "top_k",
+    "top_p",
+)
+
+
+@dataclass(slots=True)
+class Call:
+    """Mutable, and owned by the one task that serves the call."""
+
+    trace_id: str
+    request_id: str
+    gateway_id: str
+    dialect: Dialect
+    headers: Mapping[str, str]
+    session: Session
+    new_session: bool
+    """The session's row is not in the database yet."""
+    purpose: Purpose
+    body: bytes | None = None
+    request: CanonicalRequest | None = None
+    plan: Plan | None = None
+    backend: str | None = None
+    weight_version: str | None = None
+    """The backend's when the call was dispatched. What the engine says of the answer itself wins over it."""
+    attempts: list[Attempt] = field(default_factory=list)
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started: float = field(default_factory=time.monotonic)
+    first_token_ms: float | None = None
+    begun: bool = False
+    """Whether the database has been told of the call."""
+    settled: bool = False
+    """Its end is known and being recorded; an agent that goes away now changes nothing."""
+    client_gone: bool = False
+
+    def token_arrived(self) -> None:
+        if self.first_token_ms is None:
+            self.first_token_ms = self.elapsed_ms()
+
+    def elapsed_ms(self) -> float:
+        return (time.monotonic() - self.started) * 1000.0
+
+    def running(self) -> Trace:
+        """The trace as it stands before the backend is called."""
+        request, plan = self.request, self.plan
+        sampling = sampling_of(request)
+        return Trace(
+            trace_id=self.trace_id,
+            session_id=self.session.session_id,
+            attempt=self.session.attempt,
+            dialect=self.dialect.name,
+            status="running",
+            started_at=self.started_at,
+            request=RecordedRequest(self.body, recorded_headers(self.headers)),
+            model=request.model if request is not None else None,
+            purpose=self.purpose,
+            backend=self.backend,
+            engine=plan.server.engine if plan is not None else None,
+            engine_version=plan.server.version if plan is not None else None,
+            weight_version=self.weight_version,
+            plan=plan.mode if plan is not None else None,
+            sampling=Sampling(sampling, sampling),
+            request_id=self.request_id,
+            gateway_id=self.gateway_id,
+        )
+
+    def ended(
+        self,
+        status: Status,
+        *,
+        http_status: int | None,
+        error: Error | None = None,
+        outcome: Outcome | None = None,
+    ) -> Trace:
+        """The trace as it stays."""
+        trace = replace(
+            self.running(),
+            status=status,
+            http_status=http_status,
+            error=error,
+            attempts=tuple(self.attempts),
+            first_token_ms=self.first_token_ms,
+            duration_ms=self.elapsed_ms(),
+        )
+        if outcome is None:
+            return replace(trace, fidelity_reason="no answer was received")
+        completion, verdict = outcome.completion, outcome.verdict
+        prompt_token_ids = completion.prompt_token_ids
+        if prompt_token_ids is None and self.request is not None and self.request.prompts == 1:
+            sent = self.request.prompt_token_ids
+            prompt_token_ids = sent[0] if sent else None
+        return replace(
+            trace,
+            served_model=completion.served_model,
+            weight_version=completion.weight_version or self.weight_version,
+            prompt_token_ids=prompt_token_ids,
+            choices=completion.choices,
+            usage=completion.usage,
+            usage_estimated=completion.usage_estimated,
+            fidelity=verdict.fidelity,
+            fidelity_reason=verdict.fidelity_reason,
+            source=completion.source,
+            logprobs_fidelity=verdict.logprobs_fidelity,
+            logprobs_reason=verdict.logprobs_reason,
+            logprobs_mode=completion.logprobs_mode,
+        )
+
+
+def recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in RECORDED_HEADERS if name in headers}
+
+
+def sampling_of(request: CanonicalRequest | None) -> dict[str, Any]:
+    """The sampling parameters that the agent set itself."""
+    if request is None:
+        return {}
+    fields = request.fields
+    return {name: msgspec.json.decode(fields[name]) for name in SAMPLING_FIELDS if name in fields}

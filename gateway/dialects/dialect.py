@@ -1,0 +1,51 @@
+"""What a dialect is: it turns its requests into canonical ones, and canonical answers into its own."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from adapters.answer import Outcome, Piece
+
+from adapters import schema
+from adapters.request import CanonicalRequest
+
+
+class BadRequest(Exception):
+    """The body is not a request of this dialect. The message says what to change."""
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.error = schema.Error(message, type="invalid_request_error", code=code, param=param)
+
+
+class Responder(Protocol):
+    """Answers one call in its dialect. Stateful: one a call."""
+
+    def piece(self, piece: Piece) -> bytes:
+        """What the agent gets for a piece of a stream."""
+
+    def finish(self, outcome: Outcome) -> bytes:
+        """What the agent gets at a stream's end, after its last piece."""
+
+    def whole(self, outcome: Outcome) -> bytes:
+        """The agent's answer as one JSON body."""
+
+    def streamed(self, outcome: Outcome) -> bytes:
+        """A whole answer as the stream that the agent asked for."""
+
+    def error_event(self, error: schema.Error) -> bytes:
+        """An error where a stream has begun. Never followed by a clean end."""
+
+
+class Dialect(Protocol):
+    """One API that agents speak. Pure."""
+
+    name: schema.Dialect
+
+    def read(self, body: bytes) -> CanonicalRequest:
+        """Raises BadRequest."""
+
+    def responder(self, request: CanonicalRequest) -> Responder: ...
+
+    def error_body(self, status: int, error: schema.Error) -> bytes:
+        """The JSON body of a refusal, in the shape that this dialect's clients parse."""

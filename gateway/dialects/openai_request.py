@@ -1,0 +1,57 @@
+"""What OpenAI's two endpoints have in common on the way in: one parse, the fields that we read checked, the rest raw."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.dialects.dialect import BadRequest
+
+Fields = dict[str, msgspec.Raw]
+_T = TypeVar("_T")
+
+_FIELDS = msgspec.json.Decoder(Fields)
+
+
+class StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+def fields_of(body: bytes) -> Fields:
+    """The root fields, each with its own JSON text. Raises BadRequest for anything but a JSON object."""
+    if not body.strip():
+        raise BadRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    try:
+        return _FIELDS.decode(body)
+    except msgspec.ValidationError:
+        raise BadRequest("The request body must be a JSON object.", code="invalid_json") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise BadRequest(f"The request body is not valid JSON: {exc}", code="invalid_json") from None
+
+
+def read_field(fields: Fields, name: str, type_: type[_T] | Any, wanted: str) -> _T | None:
+    """One field that we read. Null and absent are None; another type is a BadRequest that names it."""
+    raw = fields.get(name)
+    if raw is None:
+        return None
+    try:
+        value: _T | None = msgspec.json.decode(raw, type=type_ | None)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise BadRequest(f"`{name}` must be {wanted}.", param=name, code="invalid_type") from None
+    return value
+
+
+def read_count(fields: Fields, name: str) -> int:
+    """`n`: a positive integer, 1 where absent."""
+    count: int | None = read_field(fields, name, int, "a positive integer")
+    if count is None:
+        return 1
+    if count < 1:
+        raise BadRequest(f"`{name}` must be a positive integer, not {count}.", param=name, code="invalid_value")
+    return count
+
+
+def read_include_usage(fields: Fields) -> bool:
+    options: StreamOptions | None = read_field(fields, "stream_options", StreamOptions, "an object")
+    return bool(options and options.include_usage)

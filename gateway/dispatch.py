@@ -1,0 +1,182 @@
+"""From a canonical request to a backend's status line: routing, plan, and the one second try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from adapters.adapter import Adapter
+from adapters.engines import adapter_for
+from adapters.errors import read_error
+
+from adapters.plan import Plan
+from adapters.request import CanonicalRequest
+from adapters.schema import Attempt, Capture, Error
+from adapters.server import Server
+from gateway.backends import Backend, Backends, ModelNotServed, NoBackend
+from gateway.refusals import BackendTimeout, BadGateway, ModelNotFound, NoBackendAvailable
+from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
+
+# What of an agent's headers a backend may see. Its credential is not among them.
+_PASSED_HEADERS = ("traceparent", "tracestate", "x-request-id")
+_ERROR_BYTES = 1024 * 1024
+_TRIES = 2
+
+
+class BackendRefused(Exception):
+    """The backend answered with a status that is no success; the agent gets it as it is."""
+
+    def __init__(self, status: int, error: Error, headers: list[tuple[str, str]]) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+
+# What of a refusal's headers an agent may see: those that tell it when to come back.
+_REFUSAL_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """A backend that has begun to answer with a success."""
+
+    plan: Plan
+    backend: Backend
+    answer: UpstreamAnswer
+
+    async def close(self) -> None:
+        self.backend.in_flight -= 1
+        await self.answer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One call to be dispatched, and where to write down how that went."""
+
+    session_id: str
+    request: CanonicalRequest
+    capture: Capture
+    pinned: str | None
+    headers: Mapping[str, str]
+    attempts: list[Attempt]
+    planned: Callable[[Plan, Backend], None]
+    """Called with each plan before it is sent; raises to stop the call."""
+
+
+class Dispatcher:
+    """Sends calls to backends. A second try only where nothing was sent, or no byte came back."""
+
+    def __init__(self, backends: Backends, upstream: Upstream, *, first_byte_timeout: float) -> None:
+        self._backends = backends
+        self._upstream = upstream
+        self._first_byte_timeout = first_byte_timeout
+
+    async def dispatch(self, order: Order) -> Dispatched:
+        """Raises Refusal or BackendRefused. The caller closes what it gets."""
+        candidates = await self._candidates(order)
+        failure: UpstreamError | None = None
+        for attempt in range(_TRIES):
+            backend = candidates[min(attempt, len(candidates) - 1)]
+            try:
+                return await self._ask(backend, order)
+            except (NothingSent, NoAnswer) as exc:
+                self._backends.failed(backend, exc.why)
+                failure = exc
+        assert failure is not None
+        if isinstance(failure, NothingSent):
+            raise NoBackendAvailable(f"No backend could be reached. The last try: {failure.why}") from failure
+        raise BadGateway(f"The backend `{failure.backend}` gave no answer: {failure.why}") from failure
+
+    async def _candidates(self, order: Order) -> list[Backend]:
+        await self._backends.know_all()
+        model = order.request.model
+        try:
+            return self._backends.candidates(order.session_id, model, order.pinned)
+        except NoBackend:
+            raise NoBackendAvailable(
+                "No backend is configured. Start the gateway with `--backend http://HOST:PORT`, "
+                "or add one with POST /api/admin/backends."
+            ) from None
+        except ModelNotServed:
+            # A model may have been loaded since the backends were last asked.
+            await self._backends.ask_models_again()
+        try:
+            return self._backends.candidates(order.session_id, model, order.pinned)
+        except ModelNotServed as exc:
+            raise ModelNotFound(str(exc), param="model") from None
+
+    async def _ask(self, backend: Backend, order: Order) -> Dispatched:
+        """One try at one backend. Raises NothingSent or NoAnswer where another try may be made."""
+        backend.in_flight += 1
+        try:
+            return await self._try(backend, order)
+        except BaseException:
+            backend.in_flight -= 1
+            raise
+
+    async def _try(self, backend: Backend, order: Order) -> Dispatched:
+        started_at = datetime.now(UTC)
+
+        def attempted(status: int | None, error: str | None = None) -> None:
+            order.attempts.append(Attempt(backend.name, started_at, status, error))
+
+        try:
+            server = await self._backends.server(backend)
+            adapter = adapter_for(server.engine)
+            plan = adapter.plan(order.request, server, order.capture)
+            answer = await self._send(backend, plan, order)
+            if answer.status == 200:
+                backend.answered()
+                attempted(answer.status)
+                return Dispatched(plan, backend, answer)
+            corrected, refused = await self._refused(adapter, plan, answer)
+        except UpstreamError as exc:
+            attempted(None, f"{exc.kind}: {exc.why}")
+            if isinstance(exc, TimedOut):
+                raise BackendTimeout(exc.why) from exc
+            if isinstance(exc, NothingSent | NoAnswer):
+                raise
+            raise BadGateway(exc.why) from exc
+        attempted(answer.status, refused.error.message)
+        if corrected is None:
+            if refused.status >= 500:
+                self._backends.doubt(backend)
+            raise refused
+        backend.server = corrected
+        return await self._try(backend, order)
+
+    async def _send(self, backend: Backend, plan: Plan, order: Order) -> UpstreamAnswer:
+        order.planned(plan, backend)
+        headers = [
+            ("content-type", "application/json"),
+            ("accept", "text/event-stream" if plan.mode == "streamed" else "application/json"),
+            *((name, order.headers[name]) for name in _PASSED_HEADERS if name in order.headers),
+            *backend.headers(),
+        ]
+        try:
+            async with asyncio.timeout(self._first_byte_timeout):
+                return await self._upstream.send(
+                    backend.name, "POST", backend.url_of(plan.path), headers=headers, body=plan.body
+                )
+        except TimeoutError as exc:
+            why = f"The backend did not begin to answer within {self._first_byte_timeout:g} s."
+            raise TimedOut(backend.name, why) from exc
+
+    async def _refused(
+        self, adapter: Adapter, plan: Plan, answer: UpstreamAnswer
+    ) -> tuple[Server | None, BackendRefused]:
+        """What a status other than 200 means: perhaps a flag of ours, to be left out from now on; else the agent's."""
+        try:
+            body = await answer.body(_ERROR_BYTES)
+        finally:
+            await answer.close()
+        error = read_error(answer.status, body)
+        headers = [(name, answer.headers[name]) for name in _REFUSAL_HEADERS if name in answer.headers]
+        status = answer.status
+        if not 400 <= status <= 599:
+            status, error = 502, Error(f"The backend answered with status {answer.status}: {error.message}")
+        corrected = adapter.refused(plan, answer.status, body) if 400 <= answer.status < 500 else None
+        return corrected if corrected != plan.server else None, BackendRefused(status, error, headers)

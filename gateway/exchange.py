@@ -1,0 +1,270 @@
+"""A call's way to a backend and back, and the trace that is committed before the agent has its end.
+
+Of a whole answer everything is held for the commit, the status line included; of a stream everything from the first
+chunk that ends its last open choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adapters.answer import AnswerReader, Outcome
+
+from adapters.plan import Plan
+from adapters.request import CanonicalRequest
+from adapters.schema import Capture, Error, Status, Trace
+from gateway.agent_answer import AgentAnswer
+from gateway.backends import Backend
+from gateway.call import Call
+from gateway.dialects.dialect import Responder
+from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
+from gateway.refusals import BackendTimeout, BadGateway, NotRecordable, Refusal
+from gateway.sessions import Sessions
+from gateway.upstream import AnswerTooLarge, CutShort, TimedOut, UpstreamAnswer
+from storage.errors import CannotRecord, NotCommitted
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+# Larger answers are read in a thread, so that other streams don't wait (100,000 ids take some 15 ms).
+LARGE_BODY = 512 * 1024
+# What may still come after a stream's `[DONE]`: the end of its chunked body, so that the connection can be used again.
+_LINGER_SECONDS = 0.25
+_EVENT_STREAM = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSettings:
+    """Times in seconds, sizes in bytes."""
+
+    capture: Capture
+    commit_timeout: float
+    idle_timeout: float
+    total_timeout: float
+    max_answer_bytes: int
+
+
+@dataclass(slots=True)
+class Counters:
+    """Calls whose agent got an end, and those of them whose trace was committed before it. The two are to be equal."""
+
+    answered: int = 0
+    recorded: int = 0
+    in_flight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeParts:
+    """What every exchange of a gateway shares."""
+
+    sessions: Sessions
+    store: Store
+    dispatcher: Dispatcher
+    settings: ExchangeSettings
+    counters: Counters
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a call ended: what its trace says, and the bytes that its agent gets once that is committed."""
+
+    status: Status
+    http_status: int
+    error: Error | None = None
+    outcome: Outcome | None = None
+    body: bytes = b""
+    headers: Sequence[tuple[str, str]] = ()
+
+    @classmethod
+    def refused(cls, refusal: Refusal, outcome: Outcome | None, *, asked: bool) -> Ending:
+        """`asked`: a backend was called. Else the call is `rejected`: nobody but the gateway has seen it."""
+        status: Status = "backend_error" if asked else "rejected"
+        return cls(status, refusal.status, refusal.error, outcome, headers=refusal.headers)
+
+
+class Exchange:
+    """One call, once it has a session. Every way out records it first."""
+
+    def __init__(self, parts: ExchangeParts, call: Call, answer: AgentAnswer) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._call = call
+        self._answer = answer
+        self._reader: AnswerReader | None = None
+
+    async def run(self, request: CanonicalRequest) -> None:
+        """Ask a backend and give its answer to the agent. Cancelled, it raises; `cut` then records the call."""
+        responder = self._call.dialect.responder(request)
+        try:
+            async with asyncio.timeout(self._settings.total_timeout):
+                ending = await self._ask(request, responder)
+        except TimeoutError:
+            refusal = BackendTimeout(f"The call took longer than {self._settings.total_timeout:g} s.")
+            ending = Ending.refused(refusal, self._so_far(), asked=bool(self._call.attempts))
+        await self._conclude(ending, responder)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """End a call with an error of the gateway's own."""
+        asked = bool(self._call.attempts)
+        request = self._call.request
+        responder = self._call.dialect.responder(request) if request is not None else None
+        await self._conclude(Ending.refused(refusal, None, asked=asked), responder)
+
+    async def cut(self, status: Status) -> None:
+        """Record a call that was cancelled, with the tokens so far."""
+        self._call.settled = True
+        await self._record(self._call.ended(status, http_status=None, outcome=self._so_far()))
+
+    async def _ask(self, request: CanonicalRequest, responder: Responder) -> Ending:
+        call = self._call
+        order = Order(
+            session_id=call.session.session_id,
+            request=request,
+            capture=call.session.capture or self._settings.capture,
+            pinned=call.session.backend,
+            headers=call.headers,
+            attempts=call.attempts,
+            planned=self._planned,
+        )
+        try:
+            dispatched = await self._parts.dispatcher.dispatch(order)
+        except BackendRefused as refused:
+            return Ending("backend_error", refused.status, refused.error, headers=refused.headers)
+        except Refusal as refusal:
+            return Ending.refused(refusal, None, asked=bool(call.attempts))
+        try:
+            return await self._relay(dispatched, responder)
+        except (AnswerTooLarge, CutShort) as exc:
+            return Ending.refused(BadGateway(exc.why), self._so_far(), asked=True)
+        except TimedOut as exc:
+            return Ending.refused(BackendTimeout(exc.why), self._so_far(), asked=True)
+        finally:
+            await asyncio.shield(dispatched.close())
+
+    def _planned(self, plan: Plan, backend: Backend) -> None:
+        """A plan is about to be sent: the call is queued as `running` first. Raises NotRecordable."""
+        call = self._call
+        call.plan = plan
+        call.backend = backend.name
+        call.weight_version = backend.weight_version
+        self._begin()
+        if call.session.backend != backend.name and not call.session.implicit:
+            call.session = self._parts.sessions.pin(call.session, backend.name)
+
+    def _begin(self) -> None:
+        call = self._call
+        if call.begun:
+            return
+        try:
+            self._parts.store.begin(call.running(), call.session if call.new_session else None)
+        except CannotRecord as exc:
+            raise NotRecordable(f"The gateway cannot record calls now ({exc}); try again.") from exc
+        call.begun = True
+
+    async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
+        """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
+        reader = AnswerReader(dispatched.plan)
+        if dispatched.answer.content_type != _EVENT_STREAM:
+            body = await self._body(dispatched.answer)
+            outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
+            return self._whole(outcome, responder)
+        self._reader = reader
+        passes = responder if dispatched.plan.mode == "streamed" else None
+        held, error = await self._stream(dispatched.answer, reader, passes)
+        outcome = reader.finish()
+        if error is None:
+            error = outcome.completion.error
+        if error is None and not outcome.finished:
+            error = Error("The backend's answer broke off before its end.", code="backend_error")
+        if error is not None:
+            return Ending("backend_error", _status_of(error), error, outcome)
+        if passes is None:
+            return self._whole(outcome, responder)
+        return Ending("ok", 200, None, outcome, held + passes.finish(outcome))
+
+    def _whole(self, outcome: Outcome, responder: Responder) -> Ending:
+        """The ending of an answer that came whole, streamed to an agent that asked for a stream."""
+        error = outcome.completion.error
+        if error is None and not outcome.finished:
+            error = Error("The backend's answer is not an answer of this API.", code="backend_error")
+        if error is not None:
+            return Ending("backend_error", _status_of(error), error, outcome)
+        assert self._call.request is not None
+        streams = self._call.request.stream
+        return Ending("ok", 200, None, outcome, responder.streamed(outcome) if streams else responder.whole(outcome))
+
+    async def _body(self, upstream: UpstreamAnswer) -> bytes:
+        """A whole body. It may come as late as it likes within the call's whole time: it is one long first byte."""
+        return await upstream.body(self._settings.max_answer_bytes)
+
+    async def _stream(
+        self, upstream: UpstreamAnswer, reader: AnswerReader, responder: Responder | None
+    ) -> tuple[bytes, Error | None]:
+        """Pass a stream on; what is held for the commit comes back, or the error that the backend ended it with."""
+        held: list[bytes] = []
+        limit: float | None = self._settings.idle_timeout
+        now = asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(limit) as idle:
+                async for data in upstream.chunks():
+                    # A slow agent is not a silent backend.
+                    idle.reschedule(None)
+                    passed: list[bytes] = []
+                    for piece in reader.feed(data):
+                        if piece.error is not None:
+                            return b"", piece.error
+                        if piece.deltas:
+                            self._call.token_arrived()
+                        if responder is not None and (out := responder.piece(piece)):
+                            (held if held or piece.ends else passed).append(out)
+                    if passed:
+                        await self._answer.write(b"".join(passed))
+                    idle.reschedule(now() + (_LINGER_SECONDS if reader.done else self._settings.idle_timeout))
+        except TimeoutError as exc:
+            if not idle.expired():
+                raise
+            if not reader.done:
+                raise TimedOut("", f"The backend sent nothing for {self._settings.idle_timeout:g} s.") from exc
+        return b"".join(held), None
+
+    def _so_far(self) -> Outcome | None:
+        """What a stream that was cut had brought."""
+        return self._reader.finish(cut=True) if self._reader is not None else None
+
+    async def _conclude(self, ending: Ending, responder: Responder | None) -> None:
+        """Record the call, then give its agent the end."""
+        call, answer = self._call, self._answer
+        call.settled = True
+        trace = call.ended(ending.status, http_status=ending.http_status, error=ending.error, outcome=ending.outcome)
+        status, error, headers = ending.http_status, ending.error, list(ending.headers)
+        if not await self._record(trace) and error is None:
+            refusal = NotRecordable("The answer could not be recorded, so it is not given; try again.")
+            status, error, headers = refusal.status, refusal.error, refusal.headers
+        self._parts.counters.answered += error is None
+        if error is not None and answer.started and responder is not None:
+            await answer.end(responder.error_event(error))
+        elif error is not None:
+            await answer.whole(status, call.dialect.error_body(status, error), headers)
+        elif call.request is not None and call.request.stream:
+            await answer.end(ending.body)
+        else:
+            await answer.whole(status, ending.body)
+
+    async def _record(self, trace: Trace) -> bool:
+        """Commit the trace. False, and logged, where that could not be done."""
+        try:
+            self._begin()
+            await self._parts.store.finish(trace, timeout=self._settings.commit_timeout)
+        except (CannotRecord, NotCommitted, NotRecordable) as exc:
+            logger.error("trace %s was not recorded: %s", trace.trace_id, exc)
+            return False
+        self._parts.counters.recorded += trace.status == "ok"
+        return True
+
+
+def _status_of(error: Error) -> int:
+    """The status of an error that a backend put into a 200: its own code, where that is one."""
+    return error.code if isinstance(error.code, int) and 400 <= error.code <= 599 else 502

@@ -1,0 +1,154 @@
+"""One agent's call from end to end: its session, its request, the backend's answer, and the trace before the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from starlette.types import Receive, Scope, Send
+
+from adapters.request import CanonicalRequest
+from adapters.schema import Error, Purpose
+from gateway.agent_answer import AgentAnswer
+from gateway.asgi import BodyTooLarge, ClientGone, disconnected, headers_of, read_body
+from gateway.call import Call
+from gateway.dialects.dialect import BadRequest, Dialect
+from gateway.exchange import LARGE_BODY, Exchange, ExchangeParts
+from gateway.refusals import Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
+from storage.ids import new_id
+
+logger = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,256}")
+_PURPOSE_HEADER = "x-rollout-purpose"
+_PURPOSES: Mapping[str, Purpose] = {purpose: purpose for purpose in get_args(Purpose)}
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    gateway_id: str
+    keepalive_interval: float
+    """Seconds."""
+    max_body_bytes: int
+
+
+class Proxy:
+    """Serves agents' calls in any dialect."""
+
+    def __init__(self, parts: ExchangeParts, settings: ProxySettings) -> None:
+        self._parts = parts
+        self._settings = settings
+
+    async def serve(self, dialect: Dialect, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
+        trace_id = new_id()
+        request_id = request_id_of(headers) or trace_id
+        answer = AgentAnswer(
+            send,
+            [("x-request-id", request_id), ("x-trace-id", trace_id)],
+            keepalive_interval=self._settings.keepalive_interval,
+        )
+        self._parts.counters.in_flight += 1
+        try:
+            call = await self._open(dialect, scope, headers, trace_id, request_id)
+            answer.headers.append(("x-session-id", call.session.session_id))
+            await self._serve_call(call, answer, receive)
+        except Refusal as refusal:
+            # Of a caller that may not call at all nothing is recorded.
+            body = dialect.error_body(refusal.status, refusal.error)
+            await answer.whole(refusal.status, body, refusal.headers)
+        except ClientGone:
+            return
+        finally:
+            answer.close()
+            self._parts.counters.in_flight -= 1
+
+    async def _open(
+        self, dialect: Dialect, scope: Scope, headers: Mapping[str, str], trace_id: str, request_id: str
+    ) -> Call:
+        """The call with its session. Raises Refusal."""
+        resolved = await self._parts.sessions.resolve(headers, scope["path_params"].get("session_id"), trace_id)
+        return Call(
+            trace_id=trace_id,
+            request_id=request_id,
+            gateway_id=self._settings.gateway_id,
+            dialect=dialect,
+            headers=headers,
+            session=resolved.session,
+            new_session=resolved.new,
+            purpose=_purpose(headers) or resolved.session.purpose or "train",
+        )
+
+    async def _serve_call(self, call: Call, answer: AgentAnswer, receive: Receive) -> None:
+        """From the body to the recorded end."""
+        exchange = Exchange(self._parts, call, answer)
+        try:
+            request = call.request = await self._read(call, receive)
+        except Refusal as refusal:
+            await exchange.refuse(refusal)
+            return
+        if request.stream:
+            answer.keep_alive()
+        task = asyncio.current_task()
+        assert task is not None
+        watcher = asyncio.create_task(_watch(call, task, receive), name="disconnect")
+        try:
+            await exchange.run(request)
+        except asyncio.CancelledError:
+            # Told apart by who cancelled: the watcher, because the agent left, or the server, because it stops.
+            await exchange.cut("client_disconnected" if call.client_gone else "interrupted")
+            if not call.client_gone:
+                raise
+            task.uncancel()
+        except Exception:
+            # The edge of the task: a defect of ours must not cost the agent a proper error, nor the call its trace.
+            logger.exception("trace %s: the gateway failed", call.trace_id)
+            if call.settled:
+                raise
+            await exchange.refuse(Defect("The gateway failed on this call; its log has the trace id."))
+        finally:
+            watcher.cancel()
+
+    async def _read(self, call: Call, receive: Receive) -> CanonicalRequest:
+        """The body, parsed once. Raises Refusal or ClientGone."""
+        if call.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            raise UnsupportedEncoding("Send the request body without a Content-Encoding.")
+        limit = self._settings.max_body_bytes
+        try:
+            call.body = body = await read_body(receive, call.headers, limit)
+        except BodyTooLarge as exc:
+            raise TooLarge(f"The request body is larger than {limit} bytes (`max_body_bytes`).") from exc
+        read = call.dialect.read
+        try:
+            return await asyncio.to_thread(read, body) if len(body) > LARGE_BODY else read(body)
+        except BadRequest as exc:
+            raise InvalidRequest(exc.error) from exc
+
+
+async def _watch(call: Call, task: asyncio.Task[None], receive: Receive) -> None:
+    """Cancel the call when its agent goes away: nothing else tells a handler that does not read."""
+    await disconnected(receive)
+    if not call.settled:
+        call.client_gone = True
+        task.cancel()
+
+
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """The caller's own request id, where it is one that may stand in a header."""
+    request_id = headers.get("x-request-id", "")
+    return request_id if _REQUEST_ID.fullmatch(request_id) else None
+
+
+def _purpose(headers: Mapping[str, str]) -> Purpose | None:
+    """Raises InvalidRequest."""
+    asked = headers.get(_PURPOSE_HEADER)
+    if asked is None:
+        return None
+    if asked not in _PURPOSES:
+        message = f"The header {_PURPOSE_HEADER} is one of {', '.join(_PURPOSES)}, not `{asked}`."
+        raise InvalidRequest(Error(message, type="invalid_request_error", param=_PURPOSE_HEADER))
+    return _PURPOSES[asked]

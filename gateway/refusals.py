@@ -1,0 +1,113 @@
+"""What the gateway itself answers when it cannot pass a call on: a status, a sentence that helps, and no more."""
+
+from __future__ import annotations
+
+from adapters.schema import Error
+
+
+class Refusal(Exception):
+    """A call that gets an error of the gateway's own. Subclasses name the boundary that refused."""
+
+    status = 500
+    code: str | None = None
+    retry = False
+    """Whether the same call may be sent again (`x-should-retry`, which OpenAI's and Anthropic's SDKs obey)."""
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.error = Error(message, code=self.code, param=param)
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        return [("x-should-retry", "true")] if self.retry else []
+
+
+class InvalidRequest(Refusal):
+    """The body or a header is not what the dialect allows."""
+
+    status = 400
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Unauthorized(Refusal):
+    status = 401
+    code = "invalid_api_key"
+
+
+class Forbidden(Refusal):
+    status = 403
+    code = "forbidden"
+
+
+class ModelNotFound(Refusal):
+    status = 404
+    code = "model_not_found"
+
+
+class NotFound(Refusal):
+    status = 404
+    code = "not_found"
+
+
+class MethodNotAllowed(Refusal):
+    status = 405
+    code = "method_not_allowed"
+
+
+class SessionClosed(Refusal):
+    """The session has ended; its traces may already be training data."""
+
+    status = 409
+    code = "session_closed"
+
+
+class SessionGone(Refusal):
+    """The session was deleted and stays deleted."""
+
+    status = 410
+    code = "session_deleted"
+
+
+class TooLarge(Refusal):
+    status = 413
+    code = "request_too_large"
+
+
+class UnsupportedEncoding(Refusal):
+    status = 415
+    code = "unsupported_content_encoding"
+
+
+class BadGateway(Refusal):
+    """A backend answered with something that is no answer."""
+
+    status = 502
+    code = "backend_error"
+
+
+class NotRecordable(Refusal):
+    """Nothing can be recorded now, so nothing is asked of a backend."""
+
+    status = 503
+    code = "cannot_record"
+    retry = True
+
+
+class NoBackendAvailable(Refusal):
+    status = 503
+    code = "no_backend"
+
+
+class BackendTimeout(Refusal):
+    status = 504
+    code = "backend_timeout"
+
+
+class Defect(Refusal):
+    """An error of the gateway's own making."""
+
+    status = 500
+    code = "gateway_error"
