@@ -165,7 +165,7 @@ class Backends:
         await self._ask_each(backends)
 
     def doubt(self, backend: Backend) -> None:
-        """It answered with a 5xx: perhaps it is another server now. Ask it anew, but not for each error of a bad day."""
+        """It answered with a 5xx: perhaps it is another server now. It is asked anew, though not for each error."""
         now = self._clock()
         if now - backend.asked_at >= _ASK_AGAIN_AFTER:
             backend.server = None
@@ -201,6 +201,9 @@ class Backends:
             pinned,
         )
         return [self._by_name[candidate.name] for candidate in ranked]
+
+    def is_down(self, backend: Backend) -> bool:
+        return backend.down(self._clock())
 
     def failed(self, backend: Backend, why: str) -> None:
         backend.failed(why, self._clock())

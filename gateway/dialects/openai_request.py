@@ -1,4 +1,4 @@
-"""What OpenAI's two endpoints have in common on the way in: one parse, the fields that we read checked, the rest raw."""
+"""The way in to OpenAI's two endpoints: one parse, the fields that we read checked, the rest left raw."""
 
 from __future__ import annotations
 

@@ -1,0 +1,116 @@
+"""The application: opens what a gateway needs, wires its planes together, and closes it all again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.agents import agent_routes, not_found, refuse
+from gateway.backends import Backend, Backends
+from gateway.detection import Detection
+from gateway.dispatch import Dispatcher
+from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
+from gateway.health import Endpoint, Health
+from gateway.models import list_models
+from gateway.proxy import Proxy, ProxySettings
+from gateway.refusals import Defect
+from gateway.sessions import Sessions
+from gateway.settings import Settings
+from gateway.upstream import Upstream
+from storage.ids import new_id
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class Gateway:
+    """The root ASGI application. It owns the lifespan of everything mounted below it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._app: ASGIApp | None = None
+        self._lifespan = Router(lifespan=self._opened)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """It is about to stop: `/readyz` says so from now on, and load balancers look elsewhere."""
+        self._stopping = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+            return
+        assert self._app is not None, "the server has to run the lifespan before it serves"
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            # The outermost edge: nobody gets a plain-text 500, and no answer is begun twice.
+            logger.exception("%s %s failed", scope.get("method"), scope["path"])
+            if started or scope["type"] != "http":
+                raise
+            await refuse(scope, send, Defect("The gateway failed on this call; its log says more."))
+
+    @asynccontextmanager
+    async def _opened(self, _: object) -> AsyncIterator[None]:
+        async with opened(self._settings, lambda: self._stopping) as app:
+            self._app = app
+            yield
+
+
+def create_app(settings: Settings) -> Gateway:
+    return Gateway(settings)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, stopping: Callable[[], bool] = lambda: False) -> AsyncIterator[ASGIApp]:
+    """A gateway that serves for as long as the context is open. Raises StorageError where its database can't be."""
+    async with AsyncExitStack() as stack:
+        gateway_id = new_id()
+        store = await asyncio.to_thread(Store.open, settings.database, gateway_id=gateway_id)
+        stack.push_async_callback(store.close)
+        upstream = await stack.enter_async_context(Upstream(connect_timeout=settings.connect_timeout))
+        detection = Detection(upstream, timeout=settings.detect_timeout)
+        backends = Backends([Backend(named) for named in settings.backends], detection)
+        stack.push_async_callback(backends.close)
+        sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in settings.keys])
+        parts = ExchangeParts(
+            sessions=sessions,
+            store=store,
+            dispatcher=Dispatcher(backends, upstream, first_byte_timeout=settings.first_byte_timeout),
+            settings=ExchangeSettings(
+                capture=settings.capture,
+                commit_timeout=settings.commit_timeout,
+                idle_timeout=settings.idle_timeout,
+                total_timeout=settings.total_timeout,
+                max_answer_bytes=settings.max_answer_bytes,
+            ),
+            counters=Counters(),
+        )
+        proxy = Proxy(
+            parts,
+            ProxySettings(
+                gateway_id=gateway_id,
+                keepalive_interval=settings.keepalive_interval,
+                max_body_bytes=settings.max_body_bytes,
+            ),
+        )
+        health = Health(store, backends, stopping)
+        routes: list[BaseRoute] = [
+            *agent_routes(proxy, sessions, partial(list_models, backends, upstream, timeout=settings.first_byte_timeout)),
+            Route("/healthz", Endpoint(lambda: [])),
+            Route("/readyz", Endpoint(health.problems)),
+        ]
+        yield Router(routes, redirect_slashes=False, default=not_found)

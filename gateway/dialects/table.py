@@ -1,0 +1,15 @@
+"""The table of dialects: which endpoint speaks which. Whoever adds a dialect adds one file and one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.dialects.chat import ChatDialect
+from gateway.dialects.completions import CompletionsDialect
+from gateway.dialects.dialect import Dialect
+
+ENDPOINTS: Final[Mapping[str, Dialect]] = {
+    "/v1/chat/completions": ChatDialect(),
+    "/v1/completions": CompletionsDialect(),
+}

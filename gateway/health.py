@@ -1,0 +1,42 @@
+"""`/healthz` and `/readyz`: whether the process lives, and whether it should be given calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from gateway.asgi import send_whole
+from gateway.backends import Backends
+from storage.store import Store
+
+
+class Health:
+    """What stands in the way of the next call."""
+
+    def __init__(self, store: Store, backends: Backends, stopping: Callable[[], bool]) -> None:
+        self._store = store
+        self._backends = backends
+        self._stopping = stopping
+
+    def problems(self) -> list[str]:
+        problems = ["the gateway is stopping"] if self._stopping() else []
+        counts = self._store.counts()
+        if not counts.writer_alive or counts.unable is not None:
+            problems.append(f"nothing can be recorded: {counts.unable or 'the writer is not running'}")
+        if self._backends.all() and all(map(self._backends.is_down, self._backends.all())):
+            problems.append("no backend can be reached")
+        return problems
+
+
+class Endpoint:
+    """One of the two: `problems` says why not, an empty list that all is well."""
+
+    def __init__(self, problems: Callable[[], list[str]]) -> None:
+        self._problems = problems
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problems = self._problems()
+        body = msgspec.json.encode({"status": "unavailable" if problems else "ok", "problems": problems})
+        await send_whole(send, 503 if problems else 200, body, [("content-type", "application/json")])
