@@ -1,4 +1,5 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# ARGS goes to the command: `make test ARGS='-k sse'`, `make demo ARGS=--serve`.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -16,17 +17,35 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Each virtual environment is made once, and again when pyproject.toml changes.
+# CPU per call beside nginx and rllm-model-gateway; needs Debian's nginx-light. docs/benchmarks.md says how it measures.
+bench: .venv/.demo .venv/rllm/.installed
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Real vLLM, SGLang and Dynamo on the CPU: gigabytes of packages. docs/engines.md says what it needs.
+engines: .venv/.dev
+	$(BIN)/pytest -p no:cacheprovider -o addopts= --import-mode=importlib tests/engines $(ARGS)
+
+# Each virtual environment is made once, and brought up to date when pyproject.toml changes.
 .venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "rollout-gateway needs Python 3.11 or newer; say which with: make PYTHON=python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+	  { echo "This Python can't make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
-	touch $@
+	@touch $@
 
 .venv/.dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@ .venv/.demo
+	@touch $@ .venv/.demo
+
+# In an environment of its own, as its users get it.
+.venv/rllm/.installed: | .venv/bin/python
+	$(BIN)/python -m venv .venv/rllm
+	.venv/rllm/bin/python -m pip install --quiet --disable-pip-version-check rllm-model-gateway==0.1.0
+	@touch $@
 
 clean:
 	rm -rf .venv
