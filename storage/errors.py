@@ -19,6 +19,10 @@ class AlreadyServed(CannotOpen):
     """Another gateway has this SQLite file open; several gateways need PostgreSQL."""
 
 
+class Unavailable(StorageError):
+    """The database does not answer at the moment."""
+
+
 class CannotRecord(StorageError):
     """A trace can't be recorded: the queue is full, the writer can't write, or this row is refused."""
 

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
+
+from sqlalchemy import Connection
 
 from adapters.schema import Session, SessionStatus, Trace
-from storage.records import (
-    Page,
-    SessionChanges,
-    SessionQuery,
-    StoreCounts,
-    StoredBackend,
-    TraceQuery,
-)
+from storage import backends, gateways, queries, sessions
+from storage.database import READERS, Database
+from storage.errors import NotCommitted
+from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, finish_size
+from storage.overlay import Overlay
+from storage.records import Page, SessionChanges, SessionQuery, StoreCounts, StoredBackend, TraceQuery
+from storage.writer import Writer
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 QUEUE_BYTES: Final = 256 * 1024 * 1024
+_COMMAND_BYTES: Final = 1024
+_COMMAND_WAITS_S: Final = 10.0
+_CLOSE_WAITS_S: Final = 10.0
 
 
 class Store:
     """One open database. Its methods are for one event loop; none of them blocks it.
 
     Writes go through one writer thread, many sharing a transaction; reads through threads and connections of their own.
+    Whatever asks the database raises Unavailable where that does not answer.
     """
+
+    def __init__(self, database: Database, *, gateway_id: str, queue_bytes: int) -> None:
+        self._database = database
+        self._overlay = Overlay()
+        self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
 
     @classmethod
     def open(cls, url: str, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
@@ -29,81 +48,145 @@ class Store:
 
         What gateways that died left `running` becomes `interrupted`. Raises CannotOpen, SchemaNewer, AlreadyServed.
         """
-        raise NotImplementedError
+        database = Database.open(url)
+        gateways.start(database)
+        store = cls(database, gateway_id=gateway_id, queue_bytes=queue_bytes)
+        store._writer.start()
+        return store
+
+    # Calls.
 
     def begin(self, trace: Trace, session: Session | None = None) -> None:
-        """Queue a call's `running` row, and its session's where that is new. Raises CannotRecord; waits for nothing."""
-        raise NotImplementedError
+        """Queue a call's `running` row, and its session's where that is new. Waits for nothing. Raises CannotRecord.
 
-    async def finish(self, trace: Trace, *, timeout: float) -> None:
+        The row has no request body: that is written once, with the end.
+        """
+        self._put(Begin(begin_size(trace), trace, session))
+
+    async def finish(self, trace: Trace, *, timeout: float) -> None:  # noqa: ASYNC109 - it ends the wait, not the write
         """Queue a call's final row and return when it is committed.
 
         Raises NotCommitted after `timeout` seconds (the row stays queued and is still written; finishing a trace again
         does nothing) and CannotRecord where it can't be. A row of a deleted session is dropped, counted, and returns.
         """
-        raise NotImplementedError
+        waiter: asyncio.Future[None] = _waiter()
+        self._put(Finish(finish_size(trace), trace, waiter))
+        await _wait(waiter, timeout)
+
+    # Sessions.
 
     async def create_session(self, session: Session, key_hash: bytes | None = None) -> Session:
         """Raises SessionExists, or SessionDeleted where the id has a tombstone."""
-        raise NotImplementedError
+        return await self._command(session.session_id, partial(sessions.create, session=session, key_hash=key_hash))
 
     async def session(self, session_id: str) -> Session | None:
         """The session as last written, also where `begin` or `pin_backend` is still queued."""
-        raise NotImplementedError
+        queued = self._overlay.queued(session_id)
+        found = await self._read(sessions.get, session_id) or queued
+        return None if found is None else self._overlay.over(found)
 
     async def session_by_key(self, key_hash: bytes) -> Session | None:
-        raise NotImplementedError
+        found = await self._read(sessions.by_key, key_hash)
+        return None if found is None else self._overlay.over(found)
 
     async def tombstoned(self, session_id: str) -> bool:
         """Whether a session of this id was deleted."""
-        raise NotImplementedError
+        return await self._read(sessions.is_tombstoned, session_id)
 
     async def change_session(self, session_id: str, **changes: Unpack[SessionChanges]) -> Session:
         """Raises SessionNotFound, or SessionDeleted where the id has a tombstone."""
-        raise NotImplementedError
+        return await self._command(session_id, partial(sessions.change, session_id=session_id, changes=changes))
 
     async def finish_session(self, session_id: str, status: SessionStatus = "finished") -> Session:
         """Set its status and `finished_at` (which a second finish keeps). Raises as `change_session`."""
-        raise NotImplementedError
+        changes: SessionChanges = {"status": status, "finished_at": datetime.now(UTC)}
+        return await self._command(session_id, partial(sessions.finish, session_id=session_id, changes=changes))
 
     async def delete_session(self, session_id: str) -> bool:
         """Delete it with all its traces and leave a tombstone; what is written for it later is dropped. False: none."""
-        raise NotImplementedError
+        deleted = await self._command(session_id, partial(sessions.remove, session_id=session_id))
+        self._overlay.forget(session_id)
+        return deleted
 
     def pin_backend(self, session_id: str, backend: str) -> None:
         """Queue the session's backend. Raises CannotRecord."""
-        raise NotImplementedError
+        self._put(Pin(_COMMAND_BYTES, session_id, backend))
 
     async def sessions(self, query: SessionQuery) -> Page[Session]:
         """Raises BadCursor."""
-        raise NotImplementedError
+        return await self._read(sessions.page, query)
+
+    # Traces.
 
     async def traces(self, query: TraceQuery) -> Page[Trace]:
         """Raises BadCursor, and CorruptTrace where a trace read is not the one written."""
-        raise NotImplementedError
+        return await self._read(queries.page, query)
 
     async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None:
         """Raises CorruptTrace."""
-        raise NotImplementedError
+        return await self._read(queries.get, trace_id, session_id)
+
+    # Backends.
 
     async def backends(self) -> tuple[StoredBackend, ...]:
         """Those that an administrator added, by name."""
-        raise NotImplementedError
+        return await self._read(backends.every)
 
     async def add_backend(self, backend: StoredBackend) -> None:
         """Add it, or replace the one of its name."""
-        raise NotImplementedError
+        await self._command(None, partial(backends.put, backend=backend))
 
     async def remove_backend(self, name: str) -> bool:
-        raise NotImplementedError
+        return await self._command(None, partial(backends.remove, name=name))
+
+    # The store itself.
 
     def report_spool(self, depth: int) -> None:
         """How many traces this gateway's spool has; the next heartbeat tells it to the others."""
-        raise NotImplementedError
+        self._writer.spool_depth = depth
 
     def counts(self) -> StoreCounts:
-        raise NotImplementedError
+        return self._writer.counts()
 
     async def close(self) -> None:
         """Write everything queued, then close the database."""
-        raise NotImplementedError
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._writer.close, _CLOSE_WAITS_S)
+        await loop.run_in_executor(None, self._readers.shutdown)
+        self._database.close()
+
+    def _put(self, job: Job) -> None:
+        self._writer.put(job)
+        self._overlay.add(job)
+
+    async def _command(self, session_id: str | None, run: Callable[[Connection], Result]) -> Result:
+        waiter: asyncio.Future[Result] = _waiter()
+        self._put(Command(_COMMAND_BYTES, run, waiter, session_id))
+        return await _wait(waiter, _COMMAND_WAITS_S)
+
+    async def _read(
+        self,
+        query: Callable[Concatenate[Connection, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        def read() -> Result:
+            with self._database.read() as db:
+                return query(db, *args, **kwargs)
+
+        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+
+
+def _waiter() -> asyncio.Future[Result]:
+    waiter: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    # An error that comes after its waiter has gone was logged by the writer, and is nobody's any more.
+    waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return waiter
+
+
+async def _wait(waiter: asyncio.Future[Result], timeout: float) -> Result:  # noqa: ASYNC109 - as above
+    """Unlike `wait_for`, leaves the waiter to its writer when time is up."""
+    done, _ = await asyncio.wait((waiter,), timeout=timeout)
+    if not done:
+        raise NotCommitted(f"not committed within {timeout:g} s; it stays queued")
+    return waiter.result()

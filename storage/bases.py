@@ -1,0 +1,87 @@
+"""Which earlier trace of a session a new one is stored against: the one most like it, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from storage.codec import Payload
+from storage.deltas import common_prefix
+from storage.likeness import Sketch, shared, sketch
+
+MAX_DEPTH: Final = 32
+"""A trace so many bases deep is stored whole, so that no read has to undo more links."""
+_MAX_CANDIDATES: Final = 8
+_MAX_BYTES: Final = 8 * 1024 * 1024
+_LEAST_LIKENESS: Final = 1 / 16
+
+
+class Base:
+    """The ids and text of a committed trace."""
+
+    __slots__ = ("_sketch", "depth", "ids", "text", "trace_id")
+
+    def __init__(self, trace_id: str, depth: int, text: bytes, ids: bytes) -> None:
+        self.trace_id = trace_id
+        self.depth = depth
+        self.text = text
+        self.ids = ids
+        self._sketch: Sketch | None = None
+
+    @property
+    def sketch(self) -> Sketch:
+        if self._sketch is None:
+            self._sketch = sketch(self.text)
+        return self._sketch
+
+    def __len__(self) -> int:
+        return len(self.text) + len(self.ids)
+
+
+class Bases:
+    """The recent traces of one session that a new one may be like: about one for each branch of it."""
+
+    __slots__ = ("_recent",)
+
+    def __init__(self, recent: Iterable[Base] = ()) -> None:
+        self._recent = {base.trace_id: base for base in recent}
+
+    def pick(self, payload: Payload, parent_trace_id: str | None) -> Base | None:
+        """None where nothing is alike, or where the most alike stands too deep."""
+        best = self._by_prefix(payload.text, parent_trace_id) or self._by_sketch(payload.text)
+        return best if best is not None and best.depth < MAX_DEPTH else None
+
+    def add(self, base: Base, extended: Base | None) -> None:
+        """Know it from now on, instead of the one that it goes on from."""
+        if extended is not None and common_prefix(extended.text, base.text) > len(extended.text) // 2:
+            self._recent.pop(extended.trace_id, None)
+        self._recent[base.trace_id] = base
+        while len(self._recent) > _MAX_CANDIDATES or (len(self._recent) > 1 and len(self) > _MAX_BYTES):
+            del self._recent[next(iter(self._recent))]
+
+    def _by_prefix(self, text: bytes, parent_trace_id: str | None) -> Base | None:
+        """Cheap, and right for a conversation that grows."""
+        for base in self._likely_first(parent_trace_id):
+            if common_prefix(text, base.text) > min(len(text), len(base.text)) // 2:
+                return base
+        return None
+
+    def _by_sketch(self, text: bytes) -> Base | None:
+        """For a history that was rendered anew, or whose first lines change with each call."""
+        if not self._recent:
+            return None
+        own = sketch(text)
+        likeness, best = max(
+            ((shared(own, base.sketch), base) for base in self._likely_first(None)), key=lambda scored: scored[0]
+        )
+        return best if likeness > len(own) * _LEAST_LIKENESS else None
+
+    def _likely_first(self, parent_trace_id: str | None) -> Iterator[Base]:
+        parent = self._recent.get(parent_trace_id) if parent_trace_id is not None else None
+        if parent is not None:
+            yield parent
+        yield from (base for base in reversed(self._recent.values()) if base is not parent)
+
+    def __len__(self) -> int:
+        """In bytes."""
+        return sum(map(len, self._recent.values()))

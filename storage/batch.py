@@ -1,0 +1,186 @@
+"""One batch of jobs in one transaction: turns given, parents found, payloads stored against their bases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, select, tuple_, update
+
+from adapters.schema import Session, Trace
+from storage import codec, deltas
+from storage.bases import Base
+from storage.database import Database
+from storage.jobs import Begin, Finish, Pin, Record
+from storage.memory import Memory, SessionMemory
+from storage.parents import ends_of
+from storage.tables import ends, sessions, traces
+
+_NOT_OVERWRITTEN: Final = {"session_id", "trace_id", "turn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a batch."""
+
+    finished: int
+    dropped_late: int
+
+
+class _Rows:
+    """The rows of one batch, by statement."""
+
+    def __init__(self) -> None:
+        self.running: list[dict[str, Any]] = []
+        self.final: list[dict[str, Any]] = []
+        self.ends: list[dict[str, Any]] = []
+        self.pins: dict[str, str] = {}
+
+
+class Batches:
+    """Writes batches. Not thread-safe: it belongs to the writer."""
+
+    def __init__(self, database: Database) -> None:
+        self._memory = Memory(database)
+        self._insert_running = database.insert(traces).on_conflict_do_nothing()
+        final = database.insert(traces)
+        self._upsert_final = final.on_conflict_do_update(
+            index_elements=[traces.c.session_id, traces.c.trace_id],
+            set_={c.name: final.excluded[c.name] for c in traces.c if c.name not in _NOT_OVERWRITTEN},
+            # What has its payload may be somebody's base, and stays.
+            where=traces.c.digest.is_(None),
+        )
+        self._insert_ends = database.insert(ends).on_conflict_do_nothing()
+
+    def write(self, db: Connection, jobs: Sequence[Record]) -> Written:
+        """In the caller's transaction. On any error the caller rolls back and calls `forget`."""
+        found = self._memory.recall(db, {job.session_id for job in jobs}, _sessions_of(jobs))
+        turns_before = {session_id: memory.next_turn for session_id, memory in found.items()}
+        ended = {job.trace.trace_id for job in jobs if isinstance(job, Finish)}
+        done = self._recall_running(db, jobs, found)
+        rows = _Rows()
+        dropped = 0
+        for job in jobs:
+            memory = found.get(job.session_id)
+            if memory is None:
+                dropped += 1
+            elif isinstance(job, Pin):
+                rows.pins[job.session_id] = job.backend
+            elif isinstance(job, Begin):
+                turn = memory.turn_of(job.trace.trace_id)
+                if job.trace.trace_id not in ended:
+                    rows.running.append(_running_row(job.trace, turn))
+            elif job.trace.trace_id not in done:
+                done.add(job.trace.trace_id)
+                self._add_final(db, job.trace, memory, rows)
+        self._execute(db, rows, {s: m.next_turn for s, m in found.items() if m.next_turn != turns_before[s]})
+        self._memory.settle(found.values())
+        return Written(finished=sum(isinstance(job, Finish) for job in jobs), dropped_late=dropped)
+
+    def forget(self, session_ids: Iterable[str | None]) -> None:
+        """What is remembered of them may not be what the database has."""
+        for session_id in session_ids:
+            if session_id is not None:
+                self._memory.forget(session_id)
+
+    def _recall_running(self, db: Connection, jobs: Sequence[Record], found: dict[str, SessionMemory]) -> set[str]:
+        """Learn the turns of calls that began before the memory did. Gives those that have ended already."""
+        begun = {job.trace.trace_id for job in jobs if isinstance(job, Begin)}
+        unknown = [
+            (job.session_id, job.trace.trace_id)
+            for job in jobs
+            if isinstance(job, Finish)
+            and job.session_id in found
+            and job.trace.trace_id not in found[job.session_id].turns
+            and job.trace.trace_id not in begun
+        ]
+        done: set[str] = set()
+        if unknown:
+            key = tuple_(traces.c.session_id, traces.c.trace_id)
+            wanted = select(traces.c.session_id, traces.c.trace_id, traces.c.turn, traces.c.digest)
+            for session_id, trace_id, turn, digest in db.execute(wanted.where(key.in_(unknown))):
+                if digest is None:
+                    found[session_id].turns[trace_id] = turn
+                else:
+                    done.add(trace_id)
+        return done
+
+    def _add_final(self, db: Connection, trace: Trace, memory: SessionMemory, rows: _Rows) -> None:
+        known_ends, bases = memory.history(db)
+        turn = memory.turn_of(trace.trace_id)
+        del memory.turns[trace.trace_id]
+        row = codec.columns(trace) | {"turn": turn}
+        parent = known_ends.parent_of(trace.prompt_token_ids)
+        if parent is not None and trace.parent_trace_id is None:
+            row |= {"parent_trace_id": parent.trace_id, "parent_index": parent.index}
+        payload = codec.payload(trace)
+        base = bases.pick(payload, row["parent_trace_id"])
+        depth = 0 if base is None else base.depth + 1
+        rows.final.append(row | _payload_columns(payload, base, depth))
+        for end in ends_of(trace):
+            known_ends.add(end)
+            rows.ends.append(
+                {
+                    "session_id": trace.session_id,
+                    "trace_id": end.trace_id,
+                    "index": end.index,
+                    "end_len": end.end_len,
+                    "digest": end.digest,
+                }
+            )
+        bases.add(Base(trace.trace_id, depth, payload.text, payload.ids), extended=base)
+
+    def _execute(self, db: Connection, rows: _Rows, next_turns: dict[str, int]) -> None:
+        """A statement for all rows of a kind, in the order of session ids."""
+        if next_turns:
+            db.execute(_SET_NEXT_TURN, [{"of": s, "next": next_turns[s]} for s in sorted(next_turns)])
+        if rows.running:
+            db.execute(self._insert_running, _ordered(rows.running))
+        if rows.final:
+            db.execute(self._upsert_final, _ordered(rows.final))
+        if rows.ends:
+            db.execute(self._insert_ends, _ordered(rows.ends))
+        if rows.pins:
+            db.execute(_PIN, [{"of": s, "to": rows.pins[s]} for s in sorted(rows.pins)])
+
+
+_SET_NEXT_TURN: Final = (
+    update(sessions).where(sessions.c.session_id == bindparam("of")).values(next_turn=bindparam("next"))
+)
+_PIN: Final = update(sessions).where(sessions.c.session_id == bindparam("of")).values(backend=bindparam("to"))
+
+
+def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: str(row["session_id"]))
+
+
+def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
+    """The sessions that these jobs make where they are missing. A trace without one is not lost for that."""
+    made: dict[str, Session] = {}
+    for job in jobs:
+        if isinstance(job, Begin) and job.session is not None:
+            made.setdefault(job.session_id, job.session)
+    for job in jobs:
+        if isinstance(job, Begin | Finish) and job.session_id not in made:
+            made[job.session_id] = Session(session_id=job.session_id, created_at=datetime.now(UTC))
+    return made
+
+
+def _running_row(trace: Trace, turn: int) -> dict[str, Any]:
+    row = codec.columns(trace) | {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None}
+    text = deltas.encode(codec.running_payload(trace).text)
+    return row | {"text": text, "ids": None, "logprobs": None, "experts": None}
+
+
+def _payload_columns(payload: codec.Payload, base: Base | None, depth: int) -> dict[str, Any]:
+    return {
+        "base_trace_id": None if base is None else base.trace_id,
+        "depth": depth,
+        "digest": payload.digest(),
+        "text": deltas.encode(payload.text, None if base is None else base.text),
+        "ids": deltas.encode(payload.ids, None if base is None else base.ids) if payload.ids else None,
+        "logprobs": deltas.encode(payload.logprobs) if payload.logprobs else None,
+        "experts": deltas.encode(payload.experts) if payload.experts else None,
+    }

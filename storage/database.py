@@ -1,0 +1,125 @@
+"""The one door to the database: opens it, sets it up, and hands out connections for reading and for writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from storage.errors import CannotOpen, Unavailable
+from storage.file_lock import FileLock
+from storage.migrate import migrate
+
+READERS: Final = 4
+_WRITER_WAITS_MS: Final = 1_000
+_READER_WAITS_MS: Final = 5_000
+
+
+class Database:
+    """One database, open. Its connections may be used from any thread, by one at a time."""
+
+    exclusive: Final = True
+    """No other gateway writes to it, so what the writer remembers of it holds."""
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self.path = path
+        self._lock = lock
+        self._write_engine = _sqlite_engine(path, _WRITER_WAITS_MS, begin="BEGIN IMMEDIATE", size=1)
+        self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, begin="BEGIN", size=READERS)
+
+    @classmethod
+    def open(cls, url: str) -> Database:
+        """`sqlite:///rollouts.db`, or a path. Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
+        path = _sqlite_path(url)
+        try:
+            database = cls(path, FileLock(path))
+        except OSError as exc:
+            raise CannotOpen(f"{path} can't be opened: {exc.strerror or exc}") from exc
+        try:
+            with database._write_engine.begin() as db:
+                migrate(db)
+        except DBAPIError as exc:
+            database.close()
+            raise CannotOpen(f"{path} can't be opened: {exc.orig}") from exc
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One short transaction for reading. Raises Unavailable."""
+        try:
+            with self._read_engine.connect() as db:
+                yield db
+        except DBAPIError as exc:
+            raise Unavailable(f"the database can't be read: {exc.orig}") from exc
+
+    def write_connection(self) -> Connection:
+        """For the writer, which keeps it."""
+        return self._write_engine.connect()
+
+    def insert(self, table: Table) -> Insert:
+        """An insert that can say what to do on conflict, in the words of this database."""
+        return insert(table)
+
+    def close(self) -> None:
+        # The last connection that closes moves the write-ahead log into the file.
+        self._read_engine.dispose()
+        self._write_engine.dispose()
+        self._lock.release()
+
+
+def is_trouble(exc: BaseException) -> bool:
+    """Whether the database as a whole, rather than what it was given, is the reason: locked, full, gone."""
+    if not isinstance(exc, DBAPIError):
+        return isinstance(exc, OSError)
+    return exc.connection_invalidated or isinstance(exc, OperationalError) or type(exc) is DatabaseError
+
+
+def _sqlite_path(url: str) -> Path:
+    if "://" not in url:
+        return Path(url)
+    try:
+        parsed = make_url(url)
+    except ArgumentError as exc:
+        raise CannotOpen(f"{url!r} is not a database URL; sqlite:///rollouts.db is one") from exc
+    if parsed.get_backend_name() != "sqlite":
+        raise CannotOpen(
+            f"this version stores in SQLite alone (sqlite:///rollouts.db), not in {parsed.get_backend_name()}"
+        )
+    if parsed.database in (None, "", ":memory:"):
+        raise CannotOpen("a database in memory would not survive the process; name a file: sqlite:///rollouts.db")
+    return Path(str(parsed.database))
+
+
+def _sqlite_engine(path: Path, waits_ms: int, *, begin: str, size: int) -> Engine:
+    engine = create_engine(f"sqlite:///{path}", pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        # Python's sqlite3 would begin transactions of its own, late and never before DDL.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {waits_ms}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        # In WAL, NORMAL survives the death of the process; FULL the machine's too, for 2 ms a commit.
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute("PRAGMA cache_size = -16384")
+        cursor.execute("PRAGMA journal_size_limit = 67108864")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        # A writer that first reads would otherwise find the file locked at its first write, without waiting.
+        connection.exec_driver_sql(begin)
+
+    return engine

@@ -1,0 +1,103 @@
+"""A payload as few bytes: plain, compressed, or as its difference from a base that is much like it.
+
+A difference is the length of the common prefix and the rest as a zstd frame, whose raw dictionary is the part of the
+base around the place where the two diverge. A growing conversation is then compressed in the time that its new turn
+takes; a history that was rendered anew has the whole base as dictionary.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import numpy as np
+import zstandard
+
+# Of 32,000 ids against the turn before: 0.05 ms; levels 5 and 6 take twice that for a tenth fewer bytes.
+_LEVEL: Final = 3
+_PLAIN: Final = b"\x00"
+_ZSTD: Final = b"\x01"
+_DELTA: Final = b"\x02"
+_HEAD: Final = struct.Struct("<cIII")
+_TOO_SMALL: Final = 64
+_AROUND: Final = 32 * 1024
+_SMALL_REST: Final = 16 * 1024
+_BLOCK: Final = 16 * 1024
+
+
+class BadDelta(ValueError):
+    """Bytes that `encode` has not given, or another base than it had."""
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many bytes the two have in common from their start."""
+    shorter = min(len(one), len(other))
+    for start in range(0, shorter, _BLOCK):
+        left, right = one[start : start + _BLOCK], other[start : start + _BLOCK]
+        if left != right:
+            width = min(len(left), len(right))
+            differs = np.frombuffer(left, np.uint8, width) != np.frombuffer(right, np.uint8, width)
+            return start + (int(differs.argmax()) if differs.any() else width)
+    return shorter
+
+
+def encode(payload: bytes, base: bytes | None = None) -> bytes:
+    """The smallest of the three forms; the first byte says which."""
+    if len(payload) < _TOO_SMALL:
+        return _PLAIN + payload
+    best = _ZSTD + zstandard.ZstdCompressor(level=_LEVEL).compress(payload) if not base else _delta(payload, base)
+    return best if len(best) <= len(payload) else _PLAIN + payload
+
+
+def decode(blob: bytes, base: bytes | None = None) -> bytes:
+    """What `encode` was given. Raises BadDelta."""
+    form = blob[:1]
+    try:
+        if form == _PLAIN:
+            return blob[1:]
+        if form == _ZSTD:
+            return zstandard.ZstdDecompressor().decompress(blob[1:])
+        if form == _DELTA and base is not None:
+            return _undelta(blob, base)
+    except (zstandard.ZstdError, struct.error) as exc:
+        raise BadDelta(str(exc)) from exc
+    raise BadDelta("needs its base" if form == _DELTA else f"unknown form {form!r}")
+
+
+def needs_base(blob: bytes) -> bool:
+    return blob[:1] == _DELTA
+
+
+def _delta(payload: bytes, base: bytes) -> bytes:
+    prefix = common_prefix(payload, base)
+    rest = payload[prefix:]
+    start, end = _dictionary_span(prefix, len(rest), len(base))
+    dictionary = base[start:end]
+    # Without a window over both, zstd forgets the dictionary's begin.
+    window = min(zstandard.WINDOWLOG_MAX, max(zstandard.WINDOWLOG_MIN, (len(dictionary) + len(rest)).bit_length()))
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        _LEVEL, source_size=len(rest), dict_size=len(dictionary), window_log=window
+    )
+    compressor = zstandard.ZstdCompressor(compression_params=parameters, dict_data=_raw(dictionary))
+    return _HEAD.pack(_DELTA, prefix, start, end) + compressor.compress(rest)
+
+
+def _undelta(blob: bytes, base: bytes) -> bytes:
+    _, prefix, start, end = _HEAD.unpack_from(blob)
+    if max(prefix, end) > len(base):
+        raise BadDelta(f"its base has {len(base)} bytes, too few")
+    decompressor = zstandard.ZstdDecompressor(dict_data=_raw(base[start:end]))
+    return base[:prefix] + decompressor.decompress(blob[_HEAD.size :])
+
+
+def _dictionary_span(prefix: int, rest: int, base: int) -> tuple[int, int]:
+    """A short rest is most like what stands near; a long one may be like any part (a compacted history)."""
+    if rest > _SMALL_REST:
+        return 0, base
+    return max(0, prefix - _AROUND), min(base, prefix + rest + _AROUND)
+
+
+def _raw(dictionary: bytes) -> zstandard.ZstdCompressionDict | None:
+    if not dictionary:
+        return None
+    return zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)

@@ -1,0 +1,32 @@
+"""A lock that a SQLite file has beside it: one gateway a file, let go by the kernel when its process dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from storage.errors import AlreadyServed
+
+
+class FileLock:
+    """Held from its making until `release`, or until the process ends however it ends."""
+
+    def __init__(self, database: Path) -> None:
+        """Raises AlreadyServed, and OSError where the folder can't be written."""
+        self._file = os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            holder = os.read(self._file, 32).decode(errors="replace").strip()
+            os.close(self._file)
+            raise AlreadyServed(
+                f"{database} is already served by another gateway{f' (process {holder})' if holder else ''}. "
+                "A SQLite file has one gateway; several share a PostgreSQL database "
+                "(--database postgresql://…)."
+            ) from exc
+        os.truncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._file)

@@ -1,0 +1,46 @@
+"""Heartbeats: which gateways live, and an end for the calls of those that do not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import exists as sql_exists
+
+from storage.database import Database
+from storage.tables import gateways, traces
+
+SILENT_FOR: Final = timedelta(seconds=30)
+"""A gateway that has not been heard of for so long is dead."""
+INTERRUPTED: Final = "the gateway ended before the call did"
+
+
+def beat(database: Database, db: Connection, gateway_id: str, spool_depth: int, now: datetime) -> None:
+    row = {"gateway_id": gateway_id, "heartbeat_at": now, "spool_depth": spool_depth}
+    db.execute(database.insert(gateways).on_conflict_do_update(index_elements=[gateways.c.gateway_id], set_=row), row)
+
+
+def start(database: Database) -> None:
+    """Where this gateway is the only one, every call that still runs is a dead one's. Else silence tells."""
+    with database.write_connection() as db, db.begin():
+        if database.exclusive:
+            db.execute(_INTERRUPT)
+            db.execute(delete(gateways).where(gateways.c.spool_depth == 0))
+        else:
+            interrupt_silent(db, datetime.now(UTC))
+
+
+def interrupt_silent(db: Connection, now: datetime) -> int:
+    """End the running calls of gateways that are silent, or of which nothing is known."""
+    alive = (
+        select(gateways.c.gateway_id)
+        .where(gateways.c.gateway_id == traces.c.gateway_id, gateways.c.heartbeat_at > now - SILENT_FOR)
+        .correlate(traces)
+    )
+    return db.execute(_INTERRUPT.where(~sql_exists(alive.subquery()))).rowcount
+
+
+_INTERRUPT: Final = (
+    update(traces).where(traces.c.status == "running").values(status="interrupted", fidelity_reason=INTERRUPTED)
+)

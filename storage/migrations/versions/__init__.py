@@ -1,0 +1,1 @@
+"""The changes of the tables, one file each, never edited once released."""

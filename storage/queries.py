@@ -1,0 +1,104 @@
+"""Traces as they are asked for: by id, or a page at a time, a page being bounded in items and in bytes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Select, or_, select, tuple_
+
+from adapters.schema import Trace
+from storage import codec, cursors
+from storage.arrays import BadPayload
+from storage.errors import CorruptTrace
+from storage.payloads import Payloads
+from storage.records import Page, TraceQuery
+from storage.tables import AnyRow, sessions, traces
+
+PAGE_BYTES: Final = 32 * 1024 * 1024
+"""A page ends with the trace that brings its payloads to so many bytes."""
+
+
+def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
+    """Raises CorruptTrace."""
+    wanted = select(traces).where(traces.c.trace_id == trace_id)
+    if session_id is not None:
+        wanted = wanted.where(traces.c.session_id == session_id)
+    row = db.execute(wanted.limit(1)).first()
+    return None if row is None else _decode(row, Payloads(db))[0]
+
+
+def page(db: Connection, query: TraceQuery, page_bytes: int = PAGE_BYTES) -> Page[Trace]:
+    """Raises BadCursor, CorruptTrace."""
+    payloads = Payloads(db)
+    items: list[Trace] = []
+    size = 0
+    # One row at a time, so that rows beyond the page's bytes are never read.
+    with db.execute(_select(query)) as rows:
+        for row in rows:
+            if len(items) == query.limit or size >= page_bytes:
+                return Page(tuple(items), _cursor(query, items[-1]))
+            trace, trace_bytes = _decode(row, payloads)
+            items.append(trace)
+            size += trace_bytes
+    return Page(tuple(items))
+
+
+def _decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
+    payload = payloads.of(row)
+    try:
+        return codec.trace(row._asdict(), payload), len(payload)
+    except BadPayload as exc:
+        raise CorruptTrace(row.session_id, row.trace_id, str(exc)) from exc
+
+
+def _select(query: TraceQuery) -> Select[Any]:
+    c = traces.c
+    wanted = select(traces).limit(query.limit + 1)
+    for column, value in (
+        (c.session_id, query.session_id),
+        (c.engine, query.engine),
+        (c.backend, query.backend),
+        (c.status, query.status),
+        (c.fidelity, query.fidelity),
+        (c.weight_version, query.weight_version),
+        (c.purpose, query.purpose),
+        (c.dialect, query.dialect),
+    ):
+        if value is not None:
+            wanted = wanted.where(column == value)
+    if query.model is not None:
+        wanted = wanted.where(or_(c.model == query.model, c.served_model == query.model))
+    if query.since is not None:
+        wanted = wanted.where(c.started_at >= query.since)
+    if query.until is not None:
+        wanted = wanted.where(c.started_at < query.until)
+    if query.run_id is not None or query.group_id is not None:
+        wanted = wanted.where(c.session_id.in_(_sessions_of(query)))
+    return _after(wanted, query)
+
+
+def _sessions_of(query: TraceQuery) -> Select[tuple[str]]:
+    wanted = select(sessions.c.session_id)
+    if query.run_id is not None:
+        wanted = wanted.where(sessions.c.run_id == query.run_id)
+    if query.group_id is not None:
+        wanted = wanted.where(sessions.c.group_id == query.group_id)
+    return wanted
+
+
+def _after(wanted: Select[Any], query: TraceQuery) -> Select[Any]:
+    """In the list's order, from the cursor on."""
+    c = traces.c
+    if query.session_id is not None:
+        if query.cursor is not None:
+            wanted = wanted.where(tuple_(c.turn, c.trace_id) > tuple_(*cursors.unpack(query.cursor, tuple[int, str])))
+        return wanted.order_by(c.turn, c.trace_id)
+    if query.cursor is not None:
+        wanted = wanted.where(tuple_(c.trace_id, c.session_id) > tuple_(*cursors.unpack(query.cursor, tuple[str, str])))
+    return wanted.order_by(c.trace_id, c.session_id)
+
+
+def _cursor(query: TraceQuery, last: Trace) -> str:
+    if query.session_id is not None:
+        return cursors.pack((last.turn, last.trace_id))
+    return cursors.pack((last.trace_id, last.session_id))

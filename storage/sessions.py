@@ -1,0 +1,142 @@
+"""Sessions as rows: made, read, changed, listed, and deleted for good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, delete, exists, insert, literal, select, tuple_, update
+
+from adapters.schema import Session
+from storage import cursors, tables
+from storage.errors import SessionDeleted, SessionExists, SessionNotFound
+from storage.records import Page, SessionChanges, SessionQuery
+from storage.tables import AnyRow
+
+_COLUMNS: Final = (
+    "session_id",
+    "run_id",
+    "group_id",
+    "status",
+    "created_at",
+    "finished_at",
+    "capture",
+    "purpose",
+    "attempt",
+    "backend",
+    "implicit",
+)
+"""The fields of a session that are columns of the same name; the rest is in `details`."""
+
+
+class _Details(msgspec.Struct, frozen=True, omit_defaults=True):
+    metadata: dict[str, Any] = {}
+    rewards: tuple[dict[str, Any], ...] = ()
+    sampling: dict[str, Any] | None = None
+    budgets: dict[str, Any] | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Details).decode
+
+
+def to_row(session: Session) -> dict[str, Any]:
+    """The columns that a session's fields are; not `next_turn` and `key_hash`."""
+    details = _Details(
+        metadata=dict(session.metadata),
+        rewards=tuple(dict(reward) for reward in session.rewards),
+        sampling=None if session.sampling is None else dict(session.sampling),
+        budgets=None if session.budgets is None else dict(session.budgets),
+    )
+    return {name: getattr(session, name) for name in _COLUMNS} | {"details": msgspec.json.encode(details)}
+
+
+def from_row(row: AnyRow) -> Session:
+    details = _decode(row.details)
+    return Session(
+        **{name: getattr(row, name) for name in _COLUMNS},
+        metadata=details.metadata,
+        rewards=details.rewards,
+        sampling=details.sampling,
+        budgets=details.budgets,
+    )
+
+
+def get(db: Connection, session_id: str) -> Session | None:
+    row = db.execute(select(tables.sessions).where(tables.sessions.c.session_id == session_id)).first()
+    return None if row is None else from_row(row)
+
+
+def by_key(db: Connection, key_hash: bytes) -> Session | None:
+    row = db.execute(select(tables.sessions).where(tables.sessions.c.key_hash == key_hash)).first()
+    return None if row is None else from_row(row)
+
+
+def is_tombstoned(db: Connection, session_id: str) -> bool:
+    return bool(db.scalar(select(exists().where(tables.tombstones.c.session_id == session_id))))
+
+
+def page(db: Connection, query: SessionQuery) -> Page[Session]:
+    """Raises BadCursor."""
+    c = tables.sessions.c
+    wanted = select(tables.sessions).order_by(c.created_at, c.session_id).limit(query.limit + 1)
+    for column, value in (
+        (c.run_id, query.run_id),
+        (c.group_id, query.group_id),
+        (c.status, query.status),
+        (c.purpose, query.purpose),
+        (c.implicit, query.implicit),
+    ):
+        if value is not None:
+            wanted = wanted.where(column == value)
+    if query.since is not None:
+        wanted = wanted.where(c.created_at >= query.since)
+    if query.until is not None:
+        wanted = wanted.where(c.created_at < query.until)
+    if query.cursor is not None:
+        created_at, session_id = cursors.unpack(query.cursor, tuple[datetime, str])
+        last = tuple_(literal(created_at, tables.UtcDateTime), literal(session_id))
+        wanted = wanted.where(tuple_(c.created_at, c.session_id) > last)
+    found = [from_row(row) for row in db.execute(wanted)]
+    items = tuple(found[: query.limit])
+    more = len(found) > query.limit
+    return Page(items, cursors.pack((items[-1].created_at, items[-1].session_id)) if more else None)
+
+
+def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:
+    """Raises SessionExists, SessionDeleted."""
+    if is_tombstoned(db, session.session_id):
+        raise SessionDeleted(session.session_id)
+    if get(db, session.session_id) is not None:
+        raise SessionExists(session.session_id)
+    db.execute(insert(tables.sessions), to_row(session) | {"next_turn": 0, "key_hash": key_hash})
+    return session
+
+
+def change(db: Connection, session_id: str, changes: SessionChanges) -> Session:
+    """Raises SessionNotFound, SessionDeleted."""
+    present = get(db, session_id)
+    if present is None:
+        raise SessionDeleted(session_id) if is_tombstoned(db, session_id) else SessionNotFound(session_id)
+    changed = replace(present, **changes)
+    db.execute(update(tables.sessions).where(tables.sessions.c.session_id == session_id).values(to_row(changed)))
+    return changed
+
+
+def finish(db: Connection, session_id: str, changes: SessionChanges) -> Session:
+    """As `change`, but the first end's `finished_at` stays."""
+    present = get(db, session_id)
+    if present is not None and present.finished_at is not None:
+        changes = {"status": changes["status"], "finished_at": present.finished_at}
+    return change(db, session_id, changes)
+
+
+def remove(db: Connection, session_id: str) -> bool:
+    """Delete a session and all that is its, and leave a tombstone. False where there is none."""
+    if get(db, session_id) is None:
+        return False
+    for table in (tables.ends, tables.traces, tables.sessions):
+        db.execute(delete(table).where(table.c.session_id == session_id))
+    db.execute(insert(tables.tombstones), {"session_id": session_id, "deleted_at": datetime.now(UTC)})
+    return True
