@@ -95,7 +95,7 @@ class DynamoScript:
             return f"{_UNREAD}: unknown field `{strange}`, expected one of {expected}"
         if asked.max_tokens == 0:
             return "Validation: Max tokens must be greater than 0, got 0"
-        if asked.choices > 1 and b'"completion_token_ids"' in nvext.get("extra_fields", b""):
+        if asked.choices > 1 and b'"completion_token_ids"' in bytes(nvext.get("extra_fields", b"")):
             return f"Validation: {_ONE_CHOICE}"
         if asked.n > 1 and asked.temperature == 0:
             return "Validation: n must be 1 when temperature is 0"

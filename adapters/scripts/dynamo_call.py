@@ -78,17 +78,17 @@ class Call:
 
     def _nvext(self, index: int, tokens: Sequence[Token], *, finished: bool) -> dict[str, object]:
         """Each chunk has its own ids; the prompt's, and what is known at the end, stand on the last."""
-        nvext: dict[str, object] = {}
-        if "worker_id" in self.extra:
-            nvext["worker_id"] = _WORKER
-        if finished and "timing" in self.extra:
-            nvext["timing"] = _TIMING
-        if finished and "engine_data" in self.extra:
-            nvext["engine_data"] = self._engine_data(index)
-        if "completion_token_ids" in self.extra:
-            nvext["completion_token_ids"] = [token.id for token in tokens]
-        if finished and "prompt_token_ids" in self.extra:
-            nvext["prompt_token_ids"] = self.asked.prompt_of(index)
+        at_end = {"timing", "engine_data", "prompt_token_ids"}
+        values: dict[str, object] = {
+            "worker_id": _WORKER,
+            "timing": _TIMING,
+            "engine_data": self._engine_data(index),
+            "completion_token_ids": [token.id for token in tokens],
+            "prompt_token_ids": self.asked.prompt_of(index),
+        }
+        nvext = {
+            name: value for name, value in values.items() if name in self.extra and (finished or name not in at_end)
+        }
         return {"nvext": nvext} if nvext else {}
 
     def _engine_data(self, index: int) -> Json:
@@ -166,7 +166,8 @@ class Call:
     def _completion_logprobs(self, tokens: Sequence[Token]) -> dict[str, object]:
         if not self.asked.logprobs:
             return {}
-        return {"logprobs": {**completion_logprobs(tokens, self.asked.top_logprobs or 0, ())}}
+        lists = completion_logprobs(tokens, self.asked.top_logprobs or 0, ())
+        return {"logprobs": {name: lists[name] for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")}}
 
 
 def _within_call(tokens: Sequence[Token]) -> bool:

@@ -79,11 +79,12 @@ def say(
     """A speech from text, tokenised as the template writes it into the next prompt. `end=None`: cut off."""
     tokens = [*_within(thought_ids(reasoning), "reasoning"), *_within(encode(content), "content")]
     for number, call in enumerate(calls):
-        head = call_head_ids(call.name)
-        tokens += [replace(token, text="") for token in _within(head[:-1], "mark", call=number)]
-        tokens.append(Token(head[-1], call.name, None, "name", number))
+        opening, closing = call_head_ids(call.name)
+        tokens += _marks(opening, number)
+        tokens.append(Token(closing[0], call.name, None, "name", number))
+        tokens += _marks(closing[1:], number)
         tokens += _within(encode(call.arguments), "arguments", call=number)
-        tokens += [replace(token, text="") for token in _within(call_tail_ids(), "mark", call=number)]
+        tokens += _marks(call_tail_ids(), number)
     if end is not None:
         tokens.append(Token(end, "", None, "mark"))
     finish = "length" if end is None else "tool_calls" if calls else "stop"
@@ -130,6 +131,10 @@ def _within(ids: Iterable[int], part: Part, *, call: int | None = None) -> Itera
             yield Token(token_id, "", None, "mark", call)
         else:
             yield Token(token_id, decoder.decode(piece(token_id % SIZE)), None, part, call)
+
+
+def _marks(ids: Iterable[int], call: int) -> list[Token]:
+    return [Token(token_id, "", None, "mark", call) for token_id in ids]
 
 
 def _with_logprobs(tokens: Sequence[Token], logprobs: Sequence[float | None] | None) -> tuple[Token, ...]:

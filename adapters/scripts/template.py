@@ -7,6 +7,7 @@ messages is one token sequence, as it mostly is with real templates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -51,8 +52,9 @@ def thought_ids(reasoning: str) -> tuple[int, ...]:
     return (THINK, *encode(reasoning), THINK_END) if reasoning else ()
 
 
-def call_head_ids(name: str) -> tuple[int, ...]:
-    return (CALL, *encode(f'\n{{"name": "{name}", "arguments": '))
+def call_head_ids(name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A call up to its arguments, in two: the second part's first token is the one that ends the name."""
+    return (CALL, *encode(f'\n{{"name": "{name}')), encode('", "arguments": ')
 
 
 def call_tail_ids() -> tuple[int, ...]:
@@ -76,5 +78,5 @@ def _turn(role: str, body: Sequence[int]) -> tuple[int, ...]:
 def _body(message: Message) -> tuple[int, ...]:
     written = [*thought_ids(message.reasoning or message.reasoning_content or ""), *encode(message.text)]
     for call in message.tool_calls or ():
-        written += [*call_head_ids(call.function.name), *encode(call.function.arguments), *call_tail_ids()]
+        written += [*chain(*call_head_ids(call.function.name)), *encode(call.function.arguments), *call_tail_ids()]
     return tuple(written)

@@ -32,6 +32,7 @@ from adapters.scripts.shapes import (
     written,
 )
 from adapters.scripts.speech import Speech, Token
+from adapters.scripts.vocabulary import HALT
 
 _STREAM = "text/event-stream; charset=utf-8"
 
@@ -90,6 +91,11 @@ class VllmScript:
             message = f"max_tokens must be at least 1, got {asked.max_tokens}."
             return _error(400, message, "BadRequestError", "max_tokens")
         return None
+
+
+def _stop_reason(speech: Speech) -> str | int | None:
+    """The stop string, or the id of an end token that is not the model's first one."""
+    return HALT if speech.eos == HALT else speech.stop
 
 
 def _error(status: int, message: str, kind: str, param: str | None) -> Answer:
@@ -214,7 +220,7 @@ class _Call:
         choice |= {
             "logprobs": self._logprobs(speech.tokens, 0),
             "finish_reason": speech.finish,
-            "stop_reason": speech.stop,
+            "stop_reason": _stop_reason(speech),
         }
         if self.script.since("0.10.2"):
             choice["token_ids"] = self._ids(speech.tokens)
@@ -282,7 +288,7 @@ class _Call:
         choice["logprobs"] = self._logprobs(step.tokens, len(joined(speech.tokens[: step.start], "content")))
         choice["finish_reason"] = speech.finish if step.last else None
         if step.last or not chat:
-            choice["stop_reason"] = speech.stop if step.last else None
+            choice["stop_reason"] = _stop_reason(speech) if step.last else None
         if not chat and self.script.since("0.10.2"):
             choice["prompt_token_ids"] = self._prompt_ids(step.index) if step.start == 0 else None
         if self.script.since("0.10.2"):

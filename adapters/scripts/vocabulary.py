@@ -17,11 +17,12 @@ degrees do does done each engine even every exact fair few file find fine first 
 four from gateway get give go good got had has have he hello help here hi high his hot how i ids if
 in is it its just kept know last later let like line list little logprobs london look low make many
 me message mild model more most much my name need never new next nine no not now number of off ok on
-one only or other our out over paris plain please plus probably prompt rain rather read run said
-same sample say see send seven she should six sky small so some sorry still stop sun sunny sure take
-ten than that the their them then there they thing think this three time to today token tokens tokyo
-tool trace try turn two umbrella under up use user very was weather well went were what when where
-which while who why will wind windy with word words work would write yes you your
+once one only or other our out over paris plain please plus probably prompt rain rather read run
+said same sample say scripted see send seven she should six sky small so some sorry still stop sun
+sunny sure take ten than that the their them then there they thing think this three time tiny to
+today token tokens tokyo tool trace try turn two umbrella under up upon use user very was weather
+well went were what when where which while who why will wind windy with word words work would write
+yes you your
 """
 
 _FRAGMENTS: Final = (

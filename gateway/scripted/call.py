@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ class Call:
     """When all that was to be sent had been."""
     gone: float | None = None
     """When the caller closed the connection before that."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with the one or the other."""
 
     @property
     def route(self) -> str:
@@ -45,7 +48,7 @@ class Call:
 
     @property
     def open(self) -> bool:
-        return self.finished is None and self.gone is None
+        return not self.ended.is_set()
 
     def header(self, name: str) -> str | None:
         return next((value for key, value in self.headers if key == name), None)

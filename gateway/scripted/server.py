@@ -62,6 +62,12 @@ class ScriptedServer:
         """The inference calls among the requests."""
         return [call for call in self.requests if call.route in _ENDPOINTS and call.method == "POST"]
 
+    async def settled(self, *, timeout: float = 2.0) -> None:  # noqa: ASYNC109 - for tests that only wait
+        """Returns when no inference call is open any more. Raises TimeoutError."""
+        async with asyncio.timeout(timeout):
+            for call in self.calls:
+                await call.ended.wait()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = await received(scope, receive)
         self.requests.append(call)
@@ -72,6 +78,7 @@ class ScriptedServer:
         finally:
             if call.finished is None:
                 call.gone = time.monotonic()
+            call.ended.set()
             gone.cancel()
 
     def _answer(self, call: Call) -> tuple[Answer, Fault]:
