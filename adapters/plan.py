@@ -52,7 +52,7 @@ class Plan:
     """One call as it goes upstream. `path` is the adapter's, never the caller's."""
 
     mode: PlanMode
-    """`streamed`: the backend streams. `buffered`: it answers whole and the dialect streams. `whole`: nobody streams."""
+    """`streamed`: the backend streams. `buffered`: it answers whole, the dialect streams. `whole`: nobody streams."""
     path: str
     body: bytes
     server: Server

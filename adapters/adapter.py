@@ -1,0 +1,56 @@
+"""What the rest of the program knows of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.openai_shape import Shape
+from adapters.plan import Plan
+from adapters.request import CanonicalRequest
+from adapters.schema import Capture, Completion
+from adapters.server import Known, Server
+
+
+class Adapter(Protocol):
+    """One engine in all its versions and variants. Pure: bytes and values in, values out."""
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def shape(self) -> Shape: ...
+
+    def server(
+        self,
+        version: str | None = None,
+        variant: str | None = None,
+        *,
+        features: Collection[str] = (),
+        without: Collection[str] = (),
+        models: Collection[str] = (),
+        known: Known = "assumed",
+    ) -> Server:
+        """The server as the capability table knows it by version and variant, with what is known of this one."""
+        ...
+
+    def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
+        """What to send, so that the answer tells the sampled ids; and what of the answer is not the agent's."""
+        ...
+
+    def open_chunk(self, data: bytes, plan: Plan) -> Chunk:
+        """One event's data. Raises NotJSON."""
+        ...
+
+    def open_answer(self, body: bytes, plan: Plan) -> WholeAnswer:
+        """A whole body. Raises NotJSON."""
+        ...
+
+    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+        """One reading for folded streams and whole bodies. Never raises for what an engine says."""
+        ...
+
+    def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:
+        """The server without the feature whose flag it refused, to plan with once more; None if we did not cause it."""
+        ...

@@ -1,0 +1,218 @@
+"""A backend's answer as it comes in: bytes in; the agent's bytes, typed deltas and at the end a `Completion` out.
+
+Without I/O. The caller holds back what it must (`Piece.ends`) and decides what an agent of another dialect sees.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from adapters.adapter import Adapter
+from adapters.answer_shape import Delta, WholeAnswer
+from adapters.engines import adapter_for
+from adapters.errors import error_of
+from adapters.fold import Fold
+from adapters.openai_shape import deltas
+from adapters.plan import Plan
+from adapters.raw import Fields, NotJSON, join_object, mend, open_object
+from adapters.retokenize import Counter, with_usage
+from adapters.schema import Completion, Error, Usage, Verdict
+from adapters.sse import MAX_EVENT, Event, EventTooLarge, SSEDecoder
+from adapters.strip import Stripper
+from adapters.verdict import verdict
+
+DONE: Final = b"data: [DONE]\n\n"
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What one event of a stream is to the agent. A Struct, for one is made per token."""
+
+    client: bytes = b""
+    """For an agent that speaks chat or completions: the event without what is not its own. Empty: nothing for it."""
+    deltas: tuple[Delta, ...] = ()
+    """The same for the other dialects."""
+    ends: bool = False
+    """True from the first piece on that ends the last open choice: to be held until the trace is committed."""
+    error: Error | None = None
+    """The backend told an error. `client` is empty then: how an agent learns of it is its dialect's to say."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """An answer, read to its end."""
+
+    completion: Completion
+    verdict: Verdict
+    client: bytes
+    """Of a streamed plan what is left to send, of any other the whole body for an agent that speaks its dialect."""
+    finished: bool
+    """Whether the answer had its proper end."""
+
+
+class AnswerReader:
+    """Reads one answer: either `feed` … `finish`, or `whole`. Never raises for what a backend may send."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        adapter: Adapter | None = None,
+        counter: Counter | None = None,
+        typed: bool = True,
+        max_event: int = MAX_EVENT,
+    ) -> None:
+        """`counter` counts tokens where the server does not; `typed=False` leaves the deltas out."""
+        self._plan = plan
+        self._adapter = adapter or adapter_for(plan.server.engine)
+        self._counter = counter
+        self._typed = typed
+        self._decoder = SSEDecoder(max_event)
+        self._fold = Fold(self._adapter.shape.rules, plan.request.expected_choices)
+        self._stripper = Stripper(plan, self._adapter.shape)
+        self._relays = plan.mode == "streamed"
+        self._done = False
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """The events that end in these bytes of a stream, of whatever plan."""
+        pieces: list[Piece] = []
+        try:
+            pieces.extend(piece for event in self._decoder.feed(data) if (piece := self._piece(event)) is not None)
+        except EventTooLarge as exc:
+            self._fold.odd(str(exc))
+            pieces.append(self._failed(Error(f"the backend's answer cannot be read: {exc}", "bad_answer")))
+        return pieces
+
+    def finish(self, *, cut: bool = False) -> Outcome:
+        """The stream's end. `cut`: it did not come to one by itself, for the backend or the agent went away."""
+        left = self._last_event()
+        answer = self._fold.answer()
+        completion = self._completed(answer)
+        finished = answer.error is None and (self._done or self._fold.finished)
+        if not self._relays:
+            client = self._body(answer, completion) if answer.choices else b""
+        elif answer.error is None and finished and (self._done or not cut):
+            client = left + self._usage_chunk(completion) + DONE if self._owes_end else left
+        else:
+            client = left
+        return Outcome(completion, verdict(completion, self._plan), client, finished)
+
+    def whole(self, body: bytes) -> Outcome:
+        """A body that came at once."""
+        try:
+            answer = self._adapter.open_answer(body, self._plan)
+        except NotJSON as exc:
+            return self._unreadable(exc)
+        completion = self._completed(answer)
+        finished = answer.error is None and bool(completion.choices)
+        client = self._body(answer, completion) if finished else body
+        return Outcome(completion, verdict(completion, self._plan), client, finished)
+
+    def _piece(self, event: Event) -> Piece | None:
+        data = event.data
+        if event.name and event.name != "message" and event.name not in self._adapter.shape.events:
+            return self._named(event)
+        if data is None:
+            return None  # A comment: keep-alives of the backend end here, the gateway sends its own.
+        if data.strip() == b"[DONE]":
+            return self._end()
+        if self._done:
+            self._fold.odd("data after the end of the stream")
+            return None
+        try:
+            chunk = self._adapter.open_chunk(data, self._plan)
+        except NotJSON as exc:
+            self._fold.odd(f"a chunk cannot be read: {exc}"[:300])
+            return None
+        self._fold.add(chunk)
+        if chunk.error is not None:
+            return self._failed(chunk.error)
+        told = deltas(chunk, self._adapter.shape) if self._typed else ()
+        client = b""
+        if self._relays and event.name not in self._plan.strip.events:
+            kept = self._stripper.chunk(chunk, data)
+            client = b"data: " + kept + b"\n\n" if kept else b""
+        ends = self._fold.finished
+        return Piece(client, told, ends) if client or told or ends else None
+
+    def _named(self, event: Event) -> Piece | None:
+        """Events out of band: errors, and annotations that an agent asked its engine for."""
+        if event.name == "error":
+            return self._failed(_error_event(event))
+        if event.name in self._plan.strip.events or not self._relays or self._done:
+            return None
+        comment = b"".join(b": " + line + b"\n" for line in event.comment.encode().split(b"\n") if line)
+        data = b"".join(b"data: " + line + b"\n" for line in (event.data or b"").split(b"\n") if event.data is not None)
+        return Piece(b"event: " + event.name.encode() + b"\n" + comment + data + b"\n", ends=self._fold.finished)
+
+    def _failed(self, error: Error) -> Piece:
+        self._fold.fail(error)
+        return Piece(ends=True, error=error)
+
+    @property
+    def _owes_end(self) -> bool:
+        """Whether the agent is still to be sent `[DONE]`: none came, or it was held for the usage to go before it."""
+        return not self._done or self._owes_usage
+
+    @property
+    def _owes_usage(self) -> bool:
+        return self._plan.request.include_usage and not self._fold.told("usage")
+
+    def _end(self) -> Piece | None:
+        if self._done:
+            return None  # A proxy before the server may add its own: harmless, and once is enough for the agent.
+        self._done = True
+        return Piece(DONE if self._relays and not self._owes_usage else b"", ends=True)
+
+    def _last_event(self) -> bytes:
+        """What stood after the last blank line, for the agent."""
+        event = self._decoder.flush()
+        if event is None:
+            return b""
+        piece = self._piece(event)
+        return piece.client if piece is not None else b""
+
+    def _completed(self, answer: WholeAnswer) -> Completion:
+        return with_usage(self._adapter.read(answer, self._plan), self._plan.request, self._counter)
+
+    def _usage_chunk(self, completion: Completion) -> bytes:
+        if not self._owes_usage or not completion.usage_estimated or completion.usage is None:
+            return b""
+        root = self._fold.answer().root
+        fields: Fields = {name: root[name] for name in ("id", "object", "created", "model") if name in root}
+        if self._plan.request.endpoint == "chat":
+            fields["object"] = Raw(b'"chat.completion.chunk"')
+        fields |= {"choices": Raw(b"[]"), "usage": _usage(completion.usage)}
+        return b"data: " + join_object(fields) + b"\n\n"
+
+    def _body(self, answer: WholeAnswer, completion: Completion) -> bytes:
+        body = self._stripper.whole(answer, completion)
+        if completion.usage_estimated and completion.usage is not None:
+            return join_object({**open_object(body), "usage": _usage(completion.usage)})
+        return body
+
+    def _unreadable(self, reason: NotJSON) -> Outcome:
+        told = f"the backend's answer is not a JSON object: {reason}"[:300]
+        completion = Completion(error=Error(told, "bad_answer"), anomalies=(told,))
+        return Outcome(completion, verdict(completion, self._plan), b"", False)
+
+
+def _usage(usage: Usage) -> Raw:
+    counts = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+    return Raw(msgspec.json.encode(counts))
+
+
+def _error_event(event: Event) -> Error:
+    """An `event: error`: JSON or text in its data, or (Dynamo up to 1.0) the words in a comment and no data."""
+    data = event.data or b""
+    try:
+        if (told := error_of(open_object(mend(data)), certain=True)) is not None:
+            return told
+    except NotJSON:
+        pass
+    return Error(data.decode(errors="replace").strip() or event.comment or "the backend told an error without words")

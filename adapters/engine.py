@@ -1,0 +1,109 @@
+"""An engine of the OpenAI shape, described by data: capabilities by version, flags, places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.errors import read_error
+from adapters.openai_shape import Shape, open_answer, open_chunk
+from adapters.plan import Plan
+from adapters.raw import open_object
+from adapters.read import read_answer
+from adapters.schema import Completion, LogprobsMode
+from adapters.server import Known, Server
+
+Version = tuple[int, ...]
+
+CHAT: Final = "/v1/chat/completions"
+COMPLETIONS: Final = "/v1/completions"
+PROCESSED_LOGPROBS: Final = "processed_logprobs"
+"""The feature of a server that gives logprobs after temperature and penalties, where its engine's default is before."""
+
+_NUMBERS: Final = re.compile(r"v?(\d+(?:\.\d+)+)")
+_UNKNOWN_FIELD: Final = re.compile(
+    r"(?i)extra.(inputs|fields)|unsupported parameter|unknown (field|parameter)|unrecognized"
+)
+
+
+def parse_version(version: str | None) -> Version | None:
+    """The numbers that a version begins with; None for what has none, and for builds that know no release."""
+    found = _NUMBERS.match(version or "")
+    if found is None or (".dev" in (version or "") and found[1].startswith(("0.0", "0.1."))):
+        return None
+    return tuple(int(number) for number in found[1].split("."))
+
+
+class OpenAIEngine:
+    """The part of an adapter that data describes. An engine's own file gives the data and its `plan`."""
+
+    engine: ClassVar[str]
+    shape: ClassVar[Shape]
+    since: ClassVar[Sequence[tuple[Version, frozenset[str]]]]
+    """The capability table: from this version on, these features."""
+    assumed: ClassVar[frozenset[str]]
+    """The features of a server whose version is not known."""
+    asks: ClassVar[Mapping[str, tuple[str, ...]]]
+    """By feature, the request fields that are sent for its sake: what a refusal would name."""
+    logprobs_mode: ClassVar[LogprobsMode] = "raw"
+
+    def server(
+        self,
+        version: str | None = None,
+        variant: str | None = None,
+        *,
+        features: Collection[str] = (),
+        without: Collection[str] = (),
+        models: Collection[str] = (),
+        known: Known = "assumed",
+    ) -> Server:
+        table = self.features_of(version, variant)
+        return Server(
+            self.engine, version, variant, (table | frozenset(features)) - frozenset(without), tuple(models), known
+        )
+
+    def features_of(self, version: str | None, variant: str | None) -> frozenset[str]:
+        number = parse_version(version)
+        if number is None:
+            return self.assumed
+        return frozenset().union(*(features for first, features in self.since if number >= first))
+
+    def open_chunk(self, data: bytes, plan: Plan) -> Chunk:
+        return open_chunk(data, plan.request.expected_choices)
+
+    def open_answer(self, body: bytes, plan: Plan) -> WholeAnswer:
+        return open_answer(body, plan.request.expected_choices)
+
+    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+        mode = "processed" if PROCESSED_LOGPROBS in plan.server.features else self.logprobs_mode
+        return read_answer(answer, plan, self.shape, mode)
+
+    def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:
+        if status not in (400, 422):
+            return None
+        error = read_error(status, body)
+        words = f"{error.param or ''} {error.message}"
+        ours = self._added_for(plan)
+        named = {
+            feature
+            for feature, fields in ours.items()
+            if any(re.search(rf"(?<![\w-]){re.escape(field)}(?![\w-])", words) for field in fields)
+        }
+        if not named and _UNKNOWN_FIELD.search(words) and not any(name in words for name in plan.request.fields):
+            named = set(ours)
+        if not named:
+            return None
+        return replace(plan.server, features=plan.server.features - named, known="probed")
+
+    def _added_for(self, plan: Plan) -> dict[str, list[str]]:
+        """By feature, the names that this plan sends and the agent did not, or not so."""
+        sent, agents = open_object(plan.body), plan.request.fields
+        added = {}
+        for feature, fields in self.asks.items():
+            changed = [name for name in fields if name in sent and sent[name] != agents.get(name)]
+            if changed and feature in plan.server.features:
+                added[feature] = [*changed, *(name for name in fields if name not in sent and name not in agents)]
+        return added

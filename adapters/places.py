@@ -1,0 +1,160 @@
+"""Where an engine puts ids and logprobs: places as data, and how what stands there is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw
+
+from adapters.raw import NotJSON, decode, open_array, open_object, told
+from adapters.token_ids import TokenIds
+
+Logprobs = tuple[float | None, ...]
+
+_TOKEN_ID_TEXT: Final = "token_id:"  # noqa: S105
+_SENTINEL: Final = -9999.0
+"""What vLLM writes for «no value» and for values too low to print."""
+
+
+class BadValue(ValueError):
+    """Something stands in the place, but it is not what belongs there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A list in an answer. `Place("choice", "logprobs", "content", column="logprob")` is
+    `choices[].logprobs.content[].logprob`."""
+
+    at: Literal["root", "choice"]
+    path: tuple[str, ...]
+    column: str | int | None = None
+    """Where in each item of the list the value stands; null when the item is the value."""
+    texts: bool = False
+    """The values are texts that name ids, `token_id:N` (vLLM's `return_tokens_as_token_ids`); other texts tell none."""
+    by_choice: bool = False
+    """The place holds a list of such lists, by choice index."""
+
+    def __str__(self) -> str:
+        path = ".".join(self.path) + ("[]" if self.by_choice else "")
+        column = (
+            "" if self.column is None else f"[][{self.column}]" if isinstance(self.column, int) else f"[].{self.column}"
+        )
+        return ("choices[]." if self.at == "choice" else "") + path + column
+
+    def find(self, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> Raw | None:
+        """The list's JSON text, or None where nothing was told. Raises BadValue."""
+        fields = root if self.at == "root" else choice
+        *parents, last = self.path
+        try:
+            for name in parents:
+                raw = fields.get(name)
+                if not told(raw):
+                    return None
+                fields = open_object(raw)
+            raw = fields.get(last)
+            if not told(raw):
+                return None
+            if not self.by_choice:
+                return raw
+            lists = open_array(raw)
+            return lists[index] if index < len(lists) and told(lists[index]) else None
+        except NotJSON as exc:
+            raise BadValue(f"{self} is not what belongs there: {exc}") from exc
+
+    def count(self, root: Mapping[str, Raw]) -> int:
+        """How many lists stand here, for a place by choice; 0 for what cannot be read."""
+        fields = root
+        try:
+            for name in self.path[:-1]:
+                fields = open_object(fields[name])
+            return len(open_array(fields[self.path[-1]]))
+        except (KeyError, NotJSON):
+            return 0
+
+    def token_ids(self, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> TokenIds | None:
+        """The ids that stand here, or None where none were told. Raises BadValue."""
+        raw = self.find(root, choice, index)
+        return None if raw is None else self.read_token_ids(raw)
+
+    def read_token_ids(self, raw: Raw) -> TokenIds | None:
+        """The ids of what `find` found. Raises BadValue."""
+        try:
+            if self.column is None and not self.texts:
+                return TokenIds.from_json(raw)
+            if self.texts and _TOKEN_ID_TEXT.encode() not in bytes(raw):
+                return None
+            cells = self._cells(raw)
+            if self.texts:
+                return _ids_of_texts(cells)
+            return TokenIds(cells) if cells else None
+        except ValueError as exc:
+            raise BadValue(f"{self}: {exc}"[:300]) from exc
+
+    def logprobs(self, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> Logprobs | None:
+        """The logprobs that stand here, sentinels as null, or None where none were told. Raises BadValue."""
+        raw = self.find(root, choice, index)
+        if raw is None:
+            return None
+        try:
+            cells = self._cells(raw)
+            return None if cells is None else tuple([_logprob(cell) for cell in cells])
+        except ValueError as exc:
+            raise BadValue(f"{self}: {exc}"[:300]) from exc
+
+    def _cells(self, raw: Raw) -> list[Any] | None:
+        """The values; None where no item of the list has any: lists of one name differ so between engines."""
+        if self.column is None:
+            return decode(raw, _any_list)
+        if isinstance(self.column, int):
+            try:
+                return [row[self.column] for row in decode(raw, _any_list)]
+            except (TypeError, IndexError, KeyError):
+                raise BadValue(f"a row without item {self.column}") from None
+        if b'"%s"' % self.column.encode() not in bytes(raw):  # A search is fifty times cheaper than a parse.
+            return [] if bytes(raw).strip(b"[] ") == b"" else None
+        cells = [row.cell for row in decode(raw, _column_decoder(self.column))]
+        return None if all(cell is msgspec.UNSET for cell in cells) else cells
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Ids, and the logprobs that the same payload gives for them. The first places that are there count."""
+
+    token_ids: Place
+    logprobs: tuple[Place, ...] = ()
+
+
+_any_list: Final = msgspec.json.Decoder(list[Any])
+
+
+@lru_cache(maxsize=32)
+def _column_decoder(column: str) -> msgspec.json.Decoder[list[Any]]:
+    """For a list of objects of which one member is wanted: the others are skipped, not built."""
+    row = msgspec.defstruct("Row", [("cell", Any, msgspec.UNSET)], rename={"cell": column}, gc=False)
+    return msgspec.json.Decoder(list[row])  # type: ignore[valid-type]
+
+
+def _ids_of_texts(cells: list[Any] | None) -> TokenIds | None:
+    """The ids that these texts are; None where one of them is any other text."""
+    ids: list[int] = []
+    for cell in cells or ():
+        number = cell.removeprefix(_TOKEN_ID_TEXT) if isinstance(cell, str) else ""
+        if not number.isdecimal() or number == cell:
+            return None
+        ids.append(int(number))
+    return TokenIds(ids)
+
+
+def _logprob(cell: Any) -> float | None:
+    if cell is None or cell == _SENTINEL:
+        return None
+    if type(cell) is float and math.isfinite(cell):
+        return cell
+    if type(cell) is int and abs(cell) < 1_000_000:
+        return float(cell)
+    raise BadValue(f"not a logprob: {cell!r}"[:200])

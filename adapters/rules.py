@@ -1,0 +1,170 @@
+"""How one field of a stream folds, chunk by chunk: the last value, the first, a joined list, a joined string, members.
+
+Folding works on JSON text. Lists are joined as text, and so are strings (which also heals a surrogate pair that two
+chunks share), so nothing is parsed per token that is not needed, and every number keeps its digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from msgspec import Raw
+
+from adapters.raw import NULL, Fields, NotJSON, join_object, open_object, same
+
+
+class Odd(ValueError):
+    """A value that cannot be folded with those before it. It is left out, and the answer is not exact."""
+
+
+class Folded(Protocol):
+    """One field as the chunks so far have told it. `add` is never given null; it raises Odd."""
+
+    def add(self, raw: Raw) -> None: ...
+
+    def json(self) -> Raw: ...
+
+
+Rule = Callable[[], Folded]
+
+
+class Last:
+    """The newest value that is not null."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self) -> None:
+        self._raw = NULL
+
+    def add(self, raw: Raw) -> None:
+        self._raw = Raw(bytes(raw))  # A copy: a Raw keeps the whole chunk that it came in.
+
+    def json(self) -> Raw:
+        return self._raw
+
+
+class First:
+    """The first value. What is told again is taken once; what is told again and differs is odd."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self) -> None:
+        self._raw = NULL
+
+    def add(self, raw: Raw) -> None:
+        if self._raw is NULL:
+            self._raw = Raw(bytes(raw))
+        elif not same(self._raw, raw):
+            raise Odd("told again and differs")
+
+    def json(self) -> Raw:
+        return self._raw
+
+
+class Ignored:
+    """What has its own way into the answer, or none."""
+
+    __slots__ = ()
+
+    def add(self, raw: Raw) -> None:
+        pass
+
+    def json(self) -> Raw:
+        return NULL
+
+
+class FirstOfAny(First):
+    """The first value, whatever is said later (`id`, `created`, `model`)."""
+
+    __slots__ = ()
+
+    def add(self, raw: Raw) -> None:
+        if self._raw is NULL:
+            self._raw = Raw(bytes(raw))
+
+
+class Joined:
+    """A list of which each chunk brings the next part."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self) -> None:
+        self._items = bytearray()
+
+    def add(self, raw: Raw) -> None:
+        part = bytes(raw)
+        if part[:1] != b"[":
+            raise Odd("not a list")
+        if items := part[1:-1].strip():
+            if self._items:
+                self._items += b","
+            self._items += items
+
+    def json(self) -> Raw:
+        return Raw(b"[" + self._items + b"]")
+
+
+class Text:
+    """A string of which each chunk brings the next part."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+
+    def add(self, raw: Raw) -> None:
+        part = bytes(raw)
+        if part[:1] != b'"':
+            raise Odd("not a string")
+        self._text += part[1:-1]
+
+    def json(self) -> Raw:
+        return Raw(b'"' + self._text + b'"')
+
+
+class Members:
+    """An object whose members each fold by a rule of their own."""
+
+    __slots__ = ("_default", "_members", "_rules")
+
+    def __init__(self, rules: Mapping[str, Rule], default: Rule = Last) -> None:
+        self._rules = rules
+        self._default = default
+        self._members: dict[str, Folded] = {}
+
+    def add(self, raw: Raw) -> None:
+        try:
+            fields = open_object(raw)
+        except NotJSON:
+            raise Odd("not an object") from None
+        if odd := list(self.add_fields(fields)):
+            raise Odd("; ".join(odd))
+
+    def add_fields(self, fields: Mapping[str, Raw]) -> Iterator[str]:
+        """Folds each member; gives the oddities. To be read to its end."""
+        members = self._members
+        for name, raw in fields.items():
+            if raw == NULL:
+                continue
+            member = members.get(name)
+            if member is None:
+                member = members[name] = self._rules.get(name, self._default)()
+            try:
+                member.add(raw)
+            except Odd as exc:
+                yield f"{name[:64]}: {exc}"
+
+    def told(self, name: str) -> bool:
+        return name in self._members
+
+    def fields(self) -> Fields:
+        return {name: member.json() for name, member in self._members.items()}
+
+    def json(self) -> Raw:
+        return Raw(join_object(self.fields()))
+
+
+def members(rules: Mapping[str, Rule], default: Rule = Last) -> Rule:
+    """The rule for an object whose members have rules of their own."""
+    return lambda: Members(rules, default)

@@ -1,0 +1,179 @@
+"""The agent's bytes of an answer: without what only the plan asked for, and nothing else reprinted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Raw
+
+from adapters.answer_shape import Chunk, ChunkChoice, WholeAnswer
+from adapters.openai_shape import Shape, ToldIds, told_ids
+from adapters.plan import Plan, Strip
+from adapters.raw import NULL, Fields, NotJSON, integer, join_array, join_object, open_object, open_objects, told
+from adapters.schema import Choice, Completion
+from adapters.token_ids import TokenIds
+
+_EMPTY_LIST: Final = Raw(b"[]")
+_BOOKKEEPING: Final = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "service_tier"})
+"""What every chunk says of itself: a chunk with nothing else left is not sent."""
+
+
+class Stripper:
+    """Takes out of chunks and bodies what the plan's flags bring, and puts in what the agent's own flag asks for."""
+
+    def __init__(self, plan: Plan, shape: Shape) -> None:
+        self._shape = shape
+        self._strip = plan.strip
+        self._inject = plan.inject_token_ids
+        self._completions = plan.request.endpoint == "completions"
+        self._nothing = {"text": Raw(b'""')} if self._completions else {"delta": Raw(b"{}")}
+        self._nested = dict(plan.strip.nested)
+        self._root = plan.strip.root | self._nested.keys() | ({"usage"} if plan.strip.usage else set())
+        self._untouched = plan.strip == Strip() and not plan.inject_token_ids
+
+    def chunk(self, chunk: Chunk, data: bytes) -> bytes:
+        """The chunk's JSON for the agent; empty when there is nothing in it for the agent."""
+        if self._untouched:
+            return data
+        root, cut = self._fields_of(chunk.root)
+        kept: list[Fields] = []
+        for choice in chunk.choices:
+            fields, choice_cut = self._choice(choice.fields, choice.delta, "delta")
+            if choice_cut and not self._inject and _says_nothing(choice, fields):
+                cut = True
+            else:
+                kept.append(fields)
+        if self._inject:
+            self._put_told_ids(root, kept, told_ids(chunk, self._shape))
+        if chunk.choices or kept:
+            root["choices"] = Raw(join_array(map(join_object, kept)))
+        if cut and not kept and not any(told(raw) for name, raw in root.items() if name not in _BOOKKEEPING):
+            return b""
+        return join_object(root)
+
+    def whole(self, answer: WholeAnswer, completion: Completion) -> bytes:
+        """The whole answer's JSON for the agent, of a body or of what a stream folded into."""
+        if self._untouched and answer.body is not None:
+            return answer.body
+        root, _ = self._fields_of(answer.root)
+        told_choices = {choice.index: choice for choice in completion.choices}
+        choices: list[bytes] = []
+        for position, given in enumerate(answer.choices):
+            fields, _ = self._choice(given, _opened(given.get("message")), "message")
+            if self._inject:
+                index = completion.choices[position].index if position < len(completion.choices) else -1
+                self._put_ids(fields, told_choices.get(index), completion.prompt_token_ids)
+            choices.append(join_object(fields))
+        if answer.choices or "choices" in root:
+            root["choices"] = Raw(join_array(choices))
+        if self._inject and not self._completions:
+            root["prompt_token_ids"] = _listed(completion.prompt_token_ids)
+        return join_object(root)
+
+    def _put_told_ids(self, root: Fields, choices: list[Fields], ids: ToldIds) -> None:
+        """As below, in a chunk. Ids that came after their choice's end get an entry of their own."""
+        by_index = {integer(fields.get("index")): fields for fields in choices}
+        for index, raw in ids.choices.items():
+            fields = by_index.get(index)
+            if fields is None:
+                fields = {"index": Raw(str(index).encode()), "finish_reason": NULL, **self._nothing}
+                choices.append(fields)
+            fields["token_ids"] = raw
+        if ids.prompt is None:
+            return
+        for fields in choices if self._completions else [root]:
+            fields["prompt_token_ids"] = ids.prompt
+
+    def _put_ids(self, fields: Fields, choice: Choice | None, prompt: TokenIds | None) -> None:
+        """vLLM's places: completions have both kinds of id on the choice, chat has the prompt's at the root."""
+        if choice is None:
+            return
+        fields["token_ids"] = _listed(choice.token_ids)
+        if self._completions:
+            fields["prompt_token_ids"] = _listed(choice.prompt_token_ids or prompt)
+
+    def _fields_of(self, given: Mapping[str, Raw]) -> tuple[Fields, bool]:
+        """The root without what is not the agent's, and whether anything that says something went."""
+        if self._root.isdisjoint(given):
+            return dict(given), False
+        kept: Fields = {}
+        cut = False
+        for name, raw in given.items():
+            if name not in self._root:
+                kept[name] = raw
+            elif name in self._nested and name not in self._strip.root:
+                inner = _without(raw, self._nested[name])
+                cut = cut or inner is not raw
+                if inner is not None:
+                    kept[name] = inner
+            else:
+                cut = cut or told(raw)
+        return kept, cut
+
+    def _choice(self, given: Mapping[str, Raw], inner: Mapping[str, Raw] | None, name: str) -> tuple[Fields, bool]:
+        strip = self._strip
+        fields: Fields = {}
+        cut = False
+        for key, raw in given.items():
+            if key in strip.choice:
+                cut = cut or told(raw)
+            elif key in strip.nulled:
+                cut = cut or told(raw)
+                fields[key] = NULL
+            else:
+                fields[key] = raw
+        if strip.delta and inner is not None and not strip.delta.isdisjoint(inner):
+            cut = cut or any(told(inner.get(key)) for key in strip.delta)
+            fields[name] = Raw(join_object({key: raw for key, raw in inner.items() if key not in strip.delta}))
+        if strip.top_logprobs and told(logprobs := fields.get("logprobs")):
+            fields["logprobs"] = _without_top(logprobs)
+        return fields, cut
+
+
+def _says_nothing(choice: ChunkChoice, fields: Fields) -> bool:
+    """Whether this is a chunk that the engine sent for the sake of our flags alone."""
+    delta = choice.delta
+    if delta is None or "text" in fields:
+        return False
+    if "delta" in fields and fields["delta"] is not choice.fields.get("delta"):
+        delta = _opened(fields["delta"]) or {}
+    return not any(told(raw) for raw in delta.values()) and not any(
+        told(raw) for name, raw in fields.items() if name not in ("index", "delta")
+    )
+
+
+def _without(raw: Raw, names: frozenset[str]) -> Raw | None:
+    """An object without these members; None when nothing is left of it."""
+    fields = _opened(raw)
+    if fields is None or names.isdisjoint(fields):
+        return raw
+    kept = {name: value for name, value in fields.items() if name not in names}
+    return Raw(join_object(kept)) if any(told(value) for value in kept.values()) else None
+
+
+def _without_top(raw: Raw) -> Raw:
+    """Chat logprobs with each entry's `top_logprobs` emptied."""
+    try:
+        logprobs = open_object(raw)
+        for name in ("content", "refusal"):
+            if told(entries := logprobs.get(name)):
+                opened = [
+                    {**entry, "top_logprobs": _EMPTY_LIST} if "top_logprobs" in entry else entry
+                    for entry in open_objects(entries)
+                ]
+                logprobs[name] = Raw(join_array(map(join_object, opened)))
+    except NotJSON:
+        return raw
+    return Raw(join_object(logprobs))
+
+
+def _opened(raw: Raw | None) -> Fields | None:
+    try:
+        return open_object(raw) if told(raw) else None
+    except NotJSON:
+        return None
+
+
+def _listed(ids: TokenIds | None) -> Raw:
+    return NULL if ids is None else Raw(ids.json())

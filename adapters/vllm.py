@@ -1,0 +1,114 @@
+"""vLLM, from 0.10.2 on: ids on the choice, delta by delta, in streams and whole answers alike.
+
+Sources: the released wheels 0.10.1.1 … 0.33.0, and a running 0.32.0 (its answers are in the recordings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from msgspec import Raw
+
+from adapters.answer_shape import WholeAnswer
+from adapters.draft import Draft, Flag
+from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine
+from adapters.fold import rules_with
+from adapters.openai_shape import Shape
+from adapters.places import Place, Source
+from adapters.plan import Plan, Strip
+from adapters.raw import TRUE
+from adapters.request import CanonicalRequest
+from adapters.rules import First, Joined, Last
+from adapters.schema import Capture, Completion, PlanMode
+from adapters.server import Server
+from adapters.vllm_surfaces import read_surface
+
+NO_PARSERS: Final = "no_parsers"
+"""The configuration's word that the server runs neither a tool nor a reasoning parser."""
+
+_CHAT_LOGPROBS: Final = Place("choice", ("logprobs", "content"), column="logprob")
+_TOKEN_LOGPROBS: Final = Place("choice", ("logprobs", "token_logprobs"))
+
+SHAPE: Final = Shape(
+    sources=(
+        Source(Place("choice", ("token_ids",)), (_CHAT_LOGPROBS, _TOKEN_LOGPROBS)),
+        # /inference/v1/generate from 0.32 on.
+        Source(Place("choice", ("logprobs", "content"), column="token_id"), (_CHAT_LOGPROBS,)),
+        # `return_tokens_as_token_ids`, which that endpoint always did before: "token_id:N".
+        Source(Place("choice", ("logprobs", "content"), column="token", texts=True), (_CHAT_LOGPROBS,)),
+        Source(Place("choice", ("logprobs", "tokens"), texts=True), (_TOKEN_LOGPROBS,)),
+    ),
+    prompt=(Place("root", ("prompt_token_ids",)), Place("choice", ("prompt_token_ids",))),
+    rules=rules_with(
+        root={"prompt_token_ids": First, "kv_transfer_params": Last},
+        choice={"token_ids": Joined, "prompt_token_ids": First, "weight_versions": Last},
+    ),
+)
+
+_TOKEN_IDS: Final = Flag(
+    "token_ids",
+    "return_token_ids",
+    Strip(root=frozenset({"prompt_token_ids"}), choice=frozenset({"token_ids", "prompt_token_ids"})),
+)
+_WEIGHT_VERSIONS: Final = Flag(
+    "weight_versions", "return_weight_versions", Strip(choice=frozenset({"weight_versions"}))
+)
+
+
+class Vllm(OpenAIEngine):
+    """Unknown fields are ignored by every version, so a flag too many costs nothing; a flag too few costs ids."""
+
+    engine: ClassVar[str] = "vllm"
+    shape: ClassVar[Shape] = SHAPE
+    since = (
+        ((0,), frozenset({"logprobs", "usage"})),
+        ((0, 10, 2), frozenset({"token_ids"})),
+        # 0.10.2 to 0.12 send nothing for a step whose text a parser swallowed: its ids are lost (vLLM issue 27482).
+        ((0, 13), frozenset({"silent_token_ids"})),
+        # Up to 0.28 `top_logprobs: 0` is not safe; a single one is asked for and taken out again.
+        ((0, 29), frozenset({"zero_top_logprobs"})),
+        ((0, 33), frozenset({"weight_versions"})),
+    )
+    # A server that does not tell its version is taken for one of the last year; the count of ids would show the loss.
+    assumed = frozenset({"logprobs", "usage", "token_ids", "silent_token_ids"})
+    asks: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "token_ids": ("return_token_ids",),
+        "weight_versions": ("return_weight_versions",),
+        "logprobs": ("logprobs", "top_logprobs"),
+        "usage": ("stream_options", "include_usage"),
+    }
+
+    def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
+        draft = Draft(request, server)
+        draft.hide_reasoning()
+        if not _echoes(request):
+            draft.ask(_TOKEN_IDS)
+        draft.ask(_WEIGHT_VERSIONS)
+        if request.endpoint == "chat":
+            draft.ask_chat_logprobs(0 if draft.has("zero_top_logprobs") else 1)
+        elif not _echoes(request):
+            draft.ask_completion_logprobs()
+        mode, reason = _mode(request, server, capture)
+        if mode == "streamed":
+            draft.ask_usage()
+        return draft.plan(mode, CHAT if request.endpoint == "chat" else COMPLETIONS, reason)
+
+    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+        surface = read_surface(answer, plan)
+        return surface if surface is not None else super().read(answer, plan)
+
+
+def _mode(request: CanonicalRequest, server: Server, capture: Capture) -> tuple[PlanMode, str | None]:
+    if not request.stream:
+        return "whole", None
+    loses_ids = "token_ids" in server.features and "silent_token_ids" not in server.features
+    if request.endpoint == "chat" and loses_ids and NO_PARSERS not in server.features and capture != "stream":
+        return "buffered", "vLLM before 0.13 streams no ids for steps that a tool or reasoning parser swallows"
+    return "streamed", None
+
+
+def _echoes(request: CanonicalRequest) -> bool:
+    """Asked for ids, vLLM leaves the echoed prompt out of the text, and the agent would miss it. Its own flag stays."""
+    echo: Raw | None = request.fields.get("echo")
+    return request.endpoint == "completions" and echo == TRUE
