@@ -6,7 +6,7 @@ chunks share), so nothing is parsed per token that is not needed, and every numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Raw
@@ -21,6 +21,11 @@ class Odd(ValueError):
 class Folded(Protocol):
     """One field as the chunks so far have told it. `add` is never given null; it raises Odd."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that comes after the first value counts."""
+        ...
+
     def add(self, raw: Raw) -> None: ...
 
     def json(self) -> Raw: ...
@@ -33,6 +38,7 @@ class Last:
     """The newest value that is not null."""
 
     __slots__ = ("_raw",)
+    settled = False
 
     def __init__(self) -> None:
         self._raw = NULL
@@ -48,6 +54,7 @@ class First:
     """The first value. What is told again is taken once; what is told again and differs is odd."""
 
     __slots__ = ("_raw",)
+    settled = False
 
     def __init__(self) -> None:
         self._raw = NULL
@@ -66,6 +73,7 @@ class Ignored:
     """What has its own way into the answer, or none."""
 
     __slots__ = ()
+    settled = True
 
     def add(self, raw: Raw) -> None:
         pass
@@ -78,6 +86,7 @@ class FirstOfAny(First):
     """The first value, whatever is said later (`id`, `created`, `model`)."""
 
     __slots__ = ()
+    settled = True
 
     def add(self, raw: Raw) -> None:
         if self._raw is NULL:
@@ -88,6 +97,7 @@ class Joined:
     """A list of which each chunk brings the next part."""
 
     __slots__ = ("_items",)
+    settled = False
 
     def __init__(self) -> None:
         self._items = bytearray()
@@ -109,6 +119,7 @@ class Text:
     """A string of which each chunk brings the next part."""
 
     __slots__ = ("_text",)
+    settled = False
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -126,34 +137,41 @@ class Text:
 class Members:
     """An object whose members each fold by a rule of their own."""
 
-    __slots__ = ("_default", "_members", "_rules")
+    __slots__ = ("_default", "_members", "_rules", "_settled")
+    settled = False
 
     def __init__(self, rules: Mapping[str, Rule], default: Rule = Last) -> None:
         self._rules = rules
         self._default = default
         self._members: dict[str, Folded] = {}
+        self._settled: set[str] = set()
 
     def add(self, raw: Raw) -> None:
         try:
             fields = open_object(raw)
         except NotJSON:
             raise Odd("not an object") from None
-        if odd := list(self.add_fields(fields)):
+        if odd := self.add_fields(fields):
             raise Odd("; ".join(odd))
 
-    def add_fields(self, fields: Mapping[str, Raw]) -> Iterator[str]:
-        """Folds each member; gives the oddities. To be read to its end."""
-        members = self._members
+    def add_fields(self, fields: Mapping[str, Raw]) -> Sequence[str]:
+        """Folds each member; gives the oddities."""
+        members, settled = self._members, self._settled
+        odd: list[str] | None = None
         for name, raw in fields.items():
-            if raw == NULL:
+            if name in settled or raw == NULL:
                 continue
             member = members.get(name)
             if member is None:
                 member = members[name] = self._rules.get(name, self._default)()
+                if member.settled:
+                    settled.add(name)
             try:
                 member.add(raw)
             except Odd as exc:
-                yield f"{name[:64]}: {exc}"
+                odd = odd or []
+                odd.append(f"{name[:64]}: {exc}")
+        return odd or ()
 
     def told(self, name: str) -> bool:
         return name in self._members

@@ -46,17 +46,20 @@ class Stripper:
                 kept.append(fields)
         if self._inject:
             self._put_told_ids(root, kept, told_ids(chunk, self._shape))
-        if chunk.choices or kept:
-            root["choices"] = Raw(join_array(map(join_object, kept)))
         if cut and not kept and not any(told(raw) for name, raw in root.items() if name not in _BOOKKEEPING):
             return b""
-        return join_object(root)
+        if chunk.choices or kept:
+            choices = join_array(map(join_object, kept))
+            if root is chunk.root:  # Then the choices alone may have changed: ten times cheaper than to join again.
+                return data.replace(bytes(chunk.root["choices"]), choices, 1)
+            root["choices"] = Raw(choices)
+        return data if root is chunk.root else join_object(root)
 
     def whole(self, answer: WholeAnswer, completion: Completion) -> bytes:
         """The whole answer's JSON for the agent, of a body or of what a stream folded into."""
         if self._untouched and answer.body is not None:
             return answer.body
-        root, _ = self._fields_of(answer.root)
+        root = dict(self._fields_of(dict(answer.root))[0])
         told_choices = {choice.index: choice for choice in completion.choices}
         choices: list[bytes] = []
         for position, given in enumerate(answer.choices):
@@ -93,10 +96,10 @@ class Stripper:
         if self._completions:
             fields["prompt_token_ids"] = _listed(choice.prompt_token_ids or prompt)
 
-    def _fields_of(self, given: Mapping[str, Raw]) -> tuple[Fields, bool]:
-        """The root without what is not the agent's, and whether anything that says something went."""
-        if self._root.isdisjoint(given):
-            return dict(given), False
+    def _fields_of(self, given: Fields) -> tuple[Fields, bool]:
+        """The root without what is not the agent's (the same, when there is none), and whether anything told went."""
+        if not self._inject and self._root.isdisjoint(given):
+            return given, False
         kept: Fields = {}
         cut = False
         for name, raw in given.items():

@@ -74,6 +74,7 @@ class ToolCalls:
     """The folding rule for `delta.tool_calls`: pieces belong together by index, by id where there is none."""
 
     __slots__ = ("_at", "_calls")
+    settled = False
 
     def __init__(self) -> None:
         self._calls: list[_Growing] = []
