@@ -74,6 +74,11 @@ class AnswerReader:
         self._relays = plan.mode == "streamed"
         self._done = False
 
+    @property
+    def done(self) -> bool:
+        """Whether the stream has said `[DONE]`. Nothing that counts follows; its connection may still be open."""
+        return self._done
+
     def feed(self, data: bytes) -> list[Piece]:
         """The events that end in these bytes of a stream, of whatever plan."""
         pieces: list[Piece] = []

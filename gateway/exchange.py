@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.answer import AnswerReader, Outcome
+from adapters.answer_shape import Delta
 
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
@@ -216,7 +217,7 @@ class Exchange:
                     for piece in reader.feed(data):
                         if piece.error is not None:
                             return b"", piece.error
-                        if piece.deltas:
+                        if any(map(_says_something, piece.deltas)):
                             self._call.token_arrived()
                         if responder is not None and (out := responder.piece(piece)):
                             (held if held or piece.ends else passed).append(out)
@@ -263,6 +264,11 @@ class Exchange:
             return False
         self._parts.counters.recorded += trace.status == "ok"
         return True
+
+
+def _says_something(delta: Delta) -> bool:
+    """Not so the chunk that only tells the role, which some engines send before the first token."""
+    return bool(delta.token_ids or delta.text or delta.reasoning or delta.tool_calls)
 
 
 def _status_of(error: Error) -> int:

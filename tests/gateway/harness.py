@@ -1,0 +1,72 @@
+"""A real gateway on a real socket, in this process, for tests that call it as an agent would."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from adapters.schema import Trace
+from gateway.app import create_app
+from gateway.scripted import listening
+from gateway.settings import load
+from storage.records import TraceQuery
+from storage.store import Store
+
+CHAT = "/v1/chat/completions"
+HELLO: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 32}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gateway that listens."""
+
+    url: str
+    agent: httpx.AsyncClient
+    database: Path
+
+    async def chat(self, *, session: str | None = None, headers: dict[str, str] | None = None, **fields: Any) -> Any:
+        path = f"/sessions/{session}{CHAT}" if session else CHAT
+        return await self.agent.post(path, json={**HELLO, **fields}, headers=headers)
+
+    async def stream(self, *, session: str | None = None, **fields: Any) -> tuple[httpx.Response, bytes]:
+        """The response and all bytes of its body."""
+        response = await self.chat(session=session, stream=True, **fields)
+        return response, response.content
+
+    def statuses(self) -> list[tuple[str, str]]:
+        """`(status, fidelity)` of each trace, as another process sees them now."""
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as db:
+            rows = db.execute("select status, fidelity from traces order by trace_id").fetchall()
+        return [(status, fidelity) for status, fidelity in rows]
+
+
+@asynccontextmanager
+async def gateway(tmp_path: Path, *backends: str, **settings: Any) -> AsyncIterator[Running]:
+    """A gateway in front of these backends (values of `--backend`); settings as flags."""
+    database = tmp_path / "rollouts.db"
+    flags = {"database": f"sqlite:///{database}", "backends": backends, **settings}
+    async with (
+        listening(create_app(load(environ={}, flags=flags)), lifespan=True) as url,
+        httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as agent,
+    ):
+        yield Running(url, agent, database)
+
+
+async def traces_in(database: Path, **query: Any) -> list[Trace]:
+    """All traces of a database that no gateway has open any more."""
+    store = Store.open(f"sqlite:///{database}", gateway_id="test-reader")
+    try:
+        return list((await store.traces(TraceQuery(**query))).items)
+    finally:
+        await store.close()
+
+
+def events(stream: bytes) -> list[bytes]:
+    """The data of each server-sent event of a clean stream."""
+    return [part.removeprefix(b"data: ") for part in stream.split(b"\n\n") if part.startswith(b"data: ")]

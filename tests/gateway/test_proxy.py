@@ -1,0 +1,408 @@
+"""An agent's call from end to end, over real sockets, against scripted servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from adapters.scripts.replies import of_length
+from gateway.scripted import Fault, ScriptedServer, free_port, running
+from tests.gateway.harness import CHAT, HELLO, Running, events, gateway, traces_in
+
+
+@pytest.fixture
+async def vllm() -> AsyncIterator[ScriptedServer]:
+    yield ScriptedServer("vllm")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_is_a_trace_with_the_ids_and_logprobs_that_were_sampled(
+    tmp_path: Path, vllm: ScriptedServer, stream: bool
+) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        response = await served.chat(session="s1", stream=stream)
+        assert response.status_code == 200
+        assert response.headers["x-session-id"] == "s1"
+    (trace,) = await traces_in(tmp_path / "rollouts.db")
+    (speech,) = vllm.calls[-1].speeches
+    assert (trace.trace_id, trace.session_id, trace.turn) == (response.headers["x-trace-id"], "s1", 0)
+    assert (trace.status, trace.http_status, trace.fidelity, trace.fidelity_reason) == ("ok", 200, "exact", None)
+    assert trace.plan == ("streamed" if stream else "whole")
+    assert trace.prompt_token_ids is not None
+    assert trace.usage is not None
+    assert len(trace.prompt_token_ids) == trace.usage.prompt_tokens
+    (choice,) = trace.choices
+    assert choice.token_ids is not None
+    assert tuple(choice.token_ids) == speech.ids
+    assert choice.logprobs == speech.logprobs
+    assert (choice.text, choice.finish_reason) == (speech.text("content"), "stop")
+    assert trace.request.body == json.dumps({**HELLO, "stream": stream}, separators=(",", ":")).encode()
+    assert (trace.dialect, trace.engine, trace.model) == ("chat", "vllm", "scripted")
+    assert [attempt.status for attempt in trace.attempts] == [200]
+    assert trace.duration_ms is not None
+    assert (trace.first_token_ms is not None) == stream
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_agent_sees_what_it_would_see_without_the_gateway(
+    tmp_path: Path, vllm: ScriptedServer, stream: bool
+) -> None:
+    body = {**HELLO, "stream": stream}
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served, httpx.AsyncClient() as plain:
+        await served.chat(stream=stream)
+        direct = await plain.post(backend + CHAT, json=body)
+        through = await served.chat(stream=stream)
+    assert through.headers["content-type"] == direct.headers["content-type"]
+    if stream:
+        ours, theirs = map(_chunks, (through.content, direct.content))
+        assert ours == theirs
+    else:
+        assert _unstamped(json.loads(through.content)) == _unstamped(json.loads(direct.content))
+
+
+def _unstamped(answer: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in answer.items() if key not in ("id", "created") and value is not None}
+
+
+def _chunks(stream: bytes) -> list[dict[str, object] | bytes]:
+    """Chunks but for their stamps, and for null members that only a server with id flags prints."""
+    return [data if data == b"[DONE]" else _unstamped(json.loads(data)) for data in events(stream)]
+
+
+async def test_the_trace_is_committed_before_the_agent_has_the_end(tmp_path: Path, vllm: ScriptedServer) -> None:
+    """failures.md B2, F3: reading right after the answer misses nothing."""
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        for i in range(40):
+            response = await served.chat(session=f"s{i % 4}", stream=bool(i % 2))
+            assert response.status_code == 200
+            assert served.statuses() == [("ok", "exact")] * (i + 1)
+
+
+async def test_text_chunks_are_not_held(tmp_path: Path) -> None:
+    server = ScriptedServer("vllm", reply=of_length(6), fault=Fault(pause=0.05))
+    async with (
+        running(server) as backend,
+        gateway(tmp_path, backend) as served,
+        served.agent.stream("POST", CHAT, json={**HELLO, "stream": True}) as response,
+    ):
+        first = await anext(response.aiter_raw())
+        assert b"[DONE]" not in first
+        assert served.statuses() == [("running", "none")]
+        [_ async for _ in response.aiter_raw()]
+        assert served.statuses() == [("ok", "exact")]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b"{", 400, "not valid JSON"),
+        (b"[]", 400, "must be a JSON object"),
+        (b'{"model": "scripted"}', 400, "`messages` is missing"),
+        (b'{"model": "nobody", "messages": []}', 404, "`nobody` is not served"),
+        (b'{"messages": "' + b"x" * 2000 + b'"}', 413, "larger than 1500 bytes"),
+    ],
+)
+async def test_bad_input_gets_the_dialects_error_and_a_sentence_that_helps(
+    tmp_path: Path, vllm: ScriptedServer, body: bytes, status: int, says: str
+) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend, max_body_bytes=1500) as served:
+        response = await served.agent.post(CHAT, content=body)
+    assert response.status_code == status
+    assert says in response.json()["error"]["message"]
+    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+    (trace,) = await traces_in(tmp_path / "rollouts.db")
+    assert (trace.status, trace.http_status) == ("rejected", status)
+    assert vllm.calls == []
+
+
+async def test_a_body_of_100_mb_is_refused_with_a_413_that_the_client_can_read(
+    tmp_path: Path, vllm: ScriptedServer
+) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        response = await served.agent.post(CHAT, content=b'{"messages":"' + b"x" * 100_000_000 + b'"}')
+    assert response.status_code == 413
+    assert "max_body_bytes" in response.json()["error"]["message"]
+
+
+async def test_no_backend_is_a_503_that_says_what_to_do(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        response = await served.chat()
+    assert response.status_code == 503
+    assert "--backend" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../update_weights",
+        "/v1/%2e%2e/collective_rpc",
+        "/v1/../../sleep",
+        "/v1/%2E%2E%2Fsleep",
+        "/sessions/a/v1/../../../update_weights",
+        "/sessions/..%2f..%2fsleep/v1/chat/completions",
+        "/v1/chat/completions/../../../sleep",
+        "//update_weights",
+        "/v1//chat/completions",
+        "/update_weights",
+        "/v1/embeddings",
+    ],
+)
+async def test_what_is_no_endpoint_of_ours_reaches_no_backend(
+    tmp_path: Path, vllm: ScriptedServer, path: str
+) -> None:
+    """failures.md F1: the path is written to the socket as it stands, for clients tidy it up."""
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        body = json.dumps(HELLO).encode()
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode() + body)
+        status = int((await reader.readline()).split()[1])
+        writer.close()
+        await writer.wait_closed()
+    assert status in (400, 404)
+    assert [call.route for call in vllm.requests if call.method == "POST"] == []
+
+
+async def test_a_wrong_method_is_a_405_in_the_dialects_shape(tmp_path: Path, vllm: ScriptedServer) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        response = await served.agent.get(CHAT)
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+    assert response.json()["error"]["code"] == "method_not_allowed"
+
+
+async def test_the_agents_credentials_never_go_upstream(tmp_path: Path, vllm: ScriptedServer) -> None:
+    secret = {"authorization": "Bearer sk-agent", "x-api-key": "sk-agent", "cookie": "sk-agent", "x-other": "sk-agent"}
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        await served.chat(headers=secret)
+    assert b"sk-agent" not in b"".join(repr(call.headers).encode() for call in vllm.requests)
+    assert b"sk-agent" not in (tmp_path / "rollouts.db").read_bytes()
+
+
+async def test_a_backends_own_key_goes_to_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ScriptedServer("vllm", api_key="sk-backend")
+    from gateway.settings import BackendSettings
+
+    async with running(server) as backend:
+        named = BackendSettings.parse(f"{backend},api_key_env=KEY").with_key_from({"KEY": "sk-backend"})
+        async with gateway(tmp_path, named) as served:  # type: ignore[arg-type]
+            response = await served.chat()
+    assert response.status_code == 200
+    assert b"sk-backend" not in (tmp_path / "rollouts.db").read_bytes()
+
+
+async def test_a_backends_refusal_keeps_its_status_and_words(tmp_path: Path, vllm: ScriptedServer) -> None:
+    refusal = b'{"error":{"message":"max_tokens is too large","type":"BadRequestError","param":null,"code":400}}'
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        await served.chat()
+        vllm.faults.append(Fault(status=400, body=refusal, content_type="application/json"))
+        response = await served.chat(stream=True)
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["error"]["message"] == "max_tokens is too large"
+    _, trace = await traces_in(tmp_path / "rollouts.db")
+    assert (trace.status, trace.http_status) == ("backend_error", 400)
+    assert trace.error is not None
+    assert trace.error.message == "max_tokens is too large"
+
+
+@pytest.mark.parametrize("ending", ["closed", "reset"])
+async def test_a_backend_killed_in_mid_stream_ends_in_an_error_event(tmp_path: Path, ending: str) -> None:
+    """failures.md D1: no made-up end, all tokens received are in the trace, no second try."""
+    server = ScriptedServer("vllm", reply=of_length(12))
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        await served.chat()
+        server.faults.append(Fault(after_frames=6, ending=ending, pause=0.01))  # type: ignore[arg-type]
+        response, body = await served.stream()
+    assert response.status_code == 200
+    assert b"[DONE]" not in body
+    assert "error" in json.loads(events(body)[-1])
+    _, trace = await traces_in(tmp_path / "rollouts.db")
+    assert (trace.status, trace.fidelity) == ("backend_error", "partial")
+    assert list(trace.choices[0].token_ids or ()) == server.calls[-1].told_of(0)
+    assert len(server.calls) == 2
+
+
+@pytest.mark.parametrize("fault", [Fault(silent=True), Fault(silent=True, ending="reset")])
+async def test_no_byte_back_is_tried_once_more_on_another_backend(tmp_path: Path, fault: Fault) -> None:
+    """failures.md D2."""
+    bad, good = ScriptedServer("vllm", fault=fault), ScriptedServer("vllm")
+    async with running(bad) as a, running(good) as b, gateway(tmp_path, f"{a},name=bad", f"{b},name=good") as served:
+        for i in range(6):
+            assert (await served.chat(session=f"s{i}")).status_code == 200
+    traces = await traces_in(tmp_path / "rollouts.db")
+    tried = [[(attempt.backend, attempt.status) for attempt in trace.attempts] for trace in traces]
+    assert [("bad", None), ("good", 200)] in tried
+    assert all(attempts[-1] == ("good", 200) for attempts in tried)
+    assert len(good.calls) == 6
+
+
+async def test_a_refused_connection_is_tried_once_more_on_another_backend(tmp_path: Path) -> None:
+    good = ScriptedServer("vllm")
+    dead = f"http://127.0.0.1:{free_port()},name=dead,engine=vllm"
+    async with running(good) as backend, gateway(tmp_path, dead, f"{backend},name=good") as served:
+        statuses = [(await served.chat(session=f"s{i}")).status_code for i in range(8)]
+    assert statuses == [200] * 8
+
+
+async def test_with_all_backends_dead_there_is_a_503_in_the_dialects_shape(tmp_path: Path) -> None:
+    async with gateway(tmp_path, f"http://127.0.0.1:{free_port()}") as served:
+        response = await served.chat(stream=True)
+        ready = await served.agent.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "no_backend"
+    assert ready.status_code == 503
+
+
+async def _gone(served: Running, server: ScriptedServer, *, stream: bool, after: float) -> None:
+    """Call, and close the connection after so many seconds."""
+    with pytest.raises(httpx.ReadTimeout):
+        await served.agent.post(CHAT, json={**HELLO, "stream": stream}, timeout=after)
+    deadline = asyncio.get_running_loop().time() + 1.0
+    while any(call.open for call in server.calls) and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.01)
+    assert not any(call.open for call in server.calls), "the backend's request was not closed within a second"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_agent_that_leaves_before_the_first_byte_closes_the_backends_request(
+    tmp_path: Path, stream: bool
+) -> None:
+    """failures.md D4: in prefill, streamed and not."""
+    server = ScriptedServer("vllm")
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        await served.chat()
+        server.faults.append(Fault(delay=20))
+        await _gone(served, server, stream=stream, after=0.3)
+        await _until(lambda: served.statuses()[-1][0] == "client_disconnected")
+    _, trace = await traces_in(tmp_path / "rollouts.db")
+    assert (trace.status, trace.fidelity) == ("client_disconnected", "none")
+
+
+async def test_an_agent_that_leaves_in_mid_stream_leaves_the_tokens_so_far(tmp_path: Path) -> None:
+    """failures.md D4."""
+    server = ScriptedServer("vllm", reply=of_length(400))
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        server.fault = Fault(pause=0.02)
+        async with served.agent.stream("POST", CHAT, json={**HELLO, "max_tokens": 400, "stream": True}) as response:
+            seen = b""
+            async for data in response.aiter_raw():
+                seen += data
+                if seen.count(b"data: ") > 5:
+                    break
+        await _until(lambda: not any(call.open for call in server.calls))
+        await _until(lambda: served.statuses() == [("client_disconnected", "partial")])
+    (trace,) = await traces_in(tmp_path / "rollouts.db")
+    ids = list(trace.choices[0].token_ids or ())
+    assert len(ids) >= 4
+    assert ids == server.calls[-1].told_of(0)[: len(ids)]
+
+
+async def _until(condition: object, seconds: float = 5.0) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():  # type: ignore[operator]
+        assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)
+
+
+async def test_html_with_status_200_is_no_answer(tmp_path: Path, vllm: ScriptedServer) -> None:
+    """failures.md D12."""
+    page = Fault(status=200, body=b"<html>Bad gateway</html>", content_type="text/html")
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        await served.chat()
+        vllm.faults.extend([page, page])
+        whole = await served.chat()
+        stream = await served.chat(stream=True)
+    assert (whole.status_code, stream.status_code) == (502, 502)
+    assert [trace.status for trace in await traces_in(tmp_path / "rollouts.db")] == ["ok", *["backend_error"] * 2]
+
+
+async def test_a_json_answer_to_a_client_that_asked_for_a_stream_is_streamed_to_it(
+    tmp_path: Path, vllm: ScriptedServer
+) -> None:
+    """failures.md C1: the dialect decides the shape by what was asked."""
+    answer = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "scripted",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}],
+    }
+    async with running(vllm) as backend, gateway(tmp_path, backend) as served:
+        await served.chat()
+        vllm.faults.append(Fault(body=json.dumps(answer).encode(), content_type="application/json"))
+        response, body = await served.stream()
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert "".join(json.loads(e)["choices"][0]["delta"].get("content", "") for e in events(body)[:-1]) == "Hi."
+    assert events(body)[-1] == b"[DONE]"
+
+
+async def test_nothing_for_an_interval_brings_a_comment_and_then_the_answer(
+    tmp_path: Path, vllm: ScriptedServer
+) -> None:
+    """failures.md C7."""
+    async with running(vllm) as backend, gateway(tmp_path, backend, keepalive_interval=0.1) as served:
+        await served.chat()
+        vllm.faults.append(Fault(delay=0.5))
+        _, body = await served.stream()
+    assert body.startswith(b": keep-alive\n\n")
+    assert body.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_failure_after_a_keep_alive_is_an_event_in_the_stream(tmp_path: Path, vllm: ScriptedServer) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend, keepalive_interval=0.1) as served:
+        await served.chat()
+        vllm.faults.append(Fault(delay=0.5, status=400, body=b'{"message":"no","type":"x","code":400}'))
+        response, body = await served.stream()
+    assert response.status_code == 200
+    assert json.loads(events(body)[-1])["error"]["message"] == "no"
+    assert b"[DONE]" not in body
+
+
+async def test_a_backend_that_is_silent_in_mid_stream_is_given_up(tmp_path: Path) -> None:
+    server = ScriptedServer("vllm", reply=of_length(12))
+    async with running(server) as backend, gateway(tmp_path, backend, idle_timeout=0.3) as served:
+        await served.chat()
+        server.faults.append(Fault(after_frames=5, ending="hung"))
+        _, body = await served.stream()
+    assert json.loads(events(body)[-1])["error"]["code"] == "backend_timeout"
+    _, trace = await traces_in(tmp_path / "rollouts.db")
+    assert trace.status == "backend_error"
+    assert len(trace.choices[0].token_ids or ()) >= 3
+
+
+async def test_a_backend_that_does_not_begin_is_a_504(tmp_path: Path, vllm: ScriptedServer) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend, first_byte_timeout=0.2) as served:
+        await served.chat()
+        vllm.faults.append(Fault(delay=5))
+        response = await served.chat()
+    assert response.status_code == 504
+    assert response.json()["error"]["code"] == "backend_timeout"
+
+
+async def test_models_are_those_of_all_backends(tmp_path: Path) -> None:
+    one, two = ScriptedServer("vllm", model="one"), ScriptedServer("vllm", model="two")
+    async with running(one) as a, running(two) as b, gateway(tmp_path, a, b) as served:
+        response = await served.agent.get("/v1/models")
+        assert [model["id"] for model in response.json()["data"]] == ["one", "two"]
+        for model, server in (("one", one), ("two", two)):
+            assert (await served.chat(model=model)).status_code == 200
+            assert len(server.calls) == 1
+
+
+async def test_a_session_stays_with_its_backend(tmp_path: Path) -> None:
+    one, two = ScriptedServer("vllm"), ScriptedServer("vllm")
+    async with running(one) as a, running(two) as b, gateway(tmp_path, a, b) as served:
+        for session in range(6):
+            before = len(one.calls), len(two.calls)
+            for _ in range(3):
+                await served.chat(session=f"s{session}")
+            gained = len(one.calls) - before[0], len(two.calls) - before[1]
+            assert sorted(gained) == [0, 3]
+    assert one.calls
+    assert two.calls
