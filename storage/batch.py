@@ -44,6 +44,7 @@ class Batches:
 
     def __init__(self, database: Database) -> None:
         self._memory = Memory(database)
+        self._encode = deltas.Encoder().encode
         self._insert_running = database.insert(traces).on_conflict_do_nothing()
         final = database.insert(traces)
         self._upsert_final = final.on_conflict_do_update(
@@ -77,7 +78,7 @@ class Batches:
                 self._add_final(db, job.trace, memory, rows)
         self._execute(db, rows, {s: m.next_turn for s, m in found.items() if m.next_turn != turns_before[s]})
         self._memory.settle(found.values())
-        return Written(finished=sum(isinstance(job, Finish) for job in jobs), dropped_late=dropped)
+        return Written(finished=len(rows.final), dropped_late=dropped)
 
     def forget(self, session_ids: Iterable[str | None]) -> None:
         """What is remembered of them may not be what the database has."""
@@ -118,7 +119,7 @@ class Batches:
         payload = codec.payload(trace)
         base = bases.pick(payload, row["parent_trace_id"])
         depth = 0 if base is None else base.depth + 1
-        rows.final.append(row | _payload_columns(payload, base, depth))
+        rows.final.append(row | self._payload_columns(payload, base, depth))
         for end in ends_of(trace):
             known_ends.add(end)
             rows.ends.append(
@@ -131,6 +132,18 @@ class Batches:
                 }
             )
         bases.add(Base(trace.trace_id, depth, payload.text, payload.ids), extended=base)
+
+    def _payload_columns(self, payload: codec.Payload, base: Base | None, depth: int) -> dict[str, Any]:
+        encode = self._encode
+        return {
+            "base_trace_id": None if base is None else base.trace_id,
+            "depth": depth,
+            "digest": payload.digest(),
+            "text": encode(payload.text, None if base is None else base.text),
+            "ids": encode(payload.ids, None if base is None else base.ids) if payload.ids else None,
+            "logprobs": encode(payload.logprobs) if payload.logprobs else None,
+            "experts": encode(payload.experts) if payload.experts else None,
+        }
 
     def _execute(self, db: Connection, rows: _Rows, next_turns: dict[str, int]) -> None:
         """A statement for all rows of a kind, in the order of session ids."""
@@ -170,17 +183,5 @@ def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
 
 def _running_row(trace: Trace, turn: int) -> dict[str, Any]:
     row = codec.columns(trace) | {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None}
-    text = deltas.encode(codec.running_payload(trace).text)
+    text = deltas.plain(codec.running_payload(trace).text)
     return row | {"text": text, "ids": None, "logprobs": None, "experts": None}
-
-
-def _payload_columns(payload: codec.Payload, base: Base | None, depth: int) -> dict[str, Any]:
-    return {
-        "base_trace_id": None if base is None else base.trace_id,
-        "depth": depth,
-        "digest": payload.digest(),
-        "text": deltas.encode(payload.text, None if base is None else base.text),
-        "ids": deltas.encode(payload.ids, None if base is None else base.ids) if payload.ids else None,
-        "logprobs": deltas.encode(payload.logprobs) if payload.logprobs else None,
-        "experts": deltas.encode(payload.experts) if payload.experts else None,
-    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -139,28 +139,20 @@ def columns(trace: Trace) -> dict[str, Any]:
 
 def running_payload(trace: Trace) -> Payload:
     """What is kept of a call that has not ended. Its body, the bulk of it, is written once, with the end."""
-    unfinished = replace(trace, request=replace(trace.request, body=None), prompt_token_ids=None, choices=())
-    return payload(unfinished)
+    return Payload(text=_join(None, _tail(trace)))
 
 
 def payload(trace: Trace) -> Payload:
     """Raises TypeError or ValueError for what JSON can't have (an object in the metadata, half a surrogate pair)."""
     floats: list[bytes] = []
-    tail = _Tail(
+    tail = _tail(
+        trace,
         has_body=trace.request.body is not None,
-        headers=dict(trace.request.headers),
-        error=trace.error,
-        attempts=trace.attempts,
-        sampling=None if trace.sampling == _NO_SAMPLING else trace.sampling,
-        usage=trace.usage,
-        harness=dict(trace.harness),
-        metadata=dict(trace.metadata),
         prompt_token_ids=_length(trace.prompt_token_ids),
         choices=tuple(_pack_choice(choice, floats) for choice in trace.choices),
     )
-    encoded = _encode(tail)
     return Payload(
-        text=b"".join((trace.request.body or b"", encoded, _LENGTH.pack(len(encoded)))),
+        text=_join(trace.request.body, tail),
         ids=b"".join(bytes(ids) for ids in _id_lists(trace)),
         logprobs=b"".join(floats),
         experts=b"".join(c.routed_experts.data for c in trace.choices if c.routed_experts is not None),
@@ -188,6 +180,32 @@ def trace(plain: Columns, stored: Payload) -> Trace:
         prompt_token_ids=prompt,
         choices=choices,
     )
+
+
+def _tail(
+    trace: Trace,
+    *,
+    has_body: bool = False,
+    prompt_token_ids: int | None = None,
+    choices: tuple[_Choice, ...] = (),
+) -> _Tail:
+    return _Tail(
+        has_body=has_body,
+        headers=dict(trace.request.headers),
+        error=trace.error,
+        attempts=trace.attempts,
+        sampling=None if trace.sampling == _NO_SAMPLING else trace.sampling,
+        usage=trace.usage,
+        harness=dict(trace.harness),
+        metadata=dict(trace.metadata),
+        prompt_token_ids=prompt_token_ids,
+        choices=choices,
+    )
+
+
+def _join(body: bytes | None, tail: _Tail) -> bytes:
+    encoded = _encode(tail)
+    return b"".join((body or b"", encoded, _LENGTH.pack(len(encoded))))
 
 
 def _split(text: bytes) -> tuple[bytes | None, _Tail]:

@@ -19,14 +19,14 @@ _PLAIN: Final = b"\x00"
 _ZSTD: Final = b"\x01"
 _DELTA: Final = b"\x02"
 _HEAD: Final = struct.Struct("<cIII")
-_TOO_SMALL: Final = 64
+_TOO_SMALL: Final = 512
 _AROUND: Final = 32 * 1024
 _SMALL_REST: Final = 16 * 1024
 _BLOCK: Final = 16 * 1024
 
 
 class BadDelta(ValueError):
-    """Bytes that `encode` has not given, or another base than it had."""
+    """Bytes that no encoder has not given, or another base than it had."""
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
@@ -41,16 +41,26 @@ def common_prefix(one: bytes, other: bytes) -> int:
     return shorter
 
 
-def encode(payload: bytes, base: bytes | None = None) -> bytes:
-    """The smallest of the three forms; the first byte says which."""
-    if len(payload) < _TOO_SMALL:
-        return _PLAIN + payload
-    best = _ZSTD + zstandard.ZstdCompressor(level=_LEVEL).compress(payload) if not base else _delta(payload, base)
-    return best if len(best) <= len(payload) else _PLAIN + payload
+class Encoder:
+    """Encodes payloads, each with the one context that is dear to make. For one thread."""
+
+    def __init__(self) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+
+    def encode(self, payload: bytes, base: bytes | None = None) -> bytes:
+        """The smallest form that its length is worth; the first byte says which."""
+        if len(payload) < _TOO_SMALL:
+            return plain(payload)
+        packed = _delta(payload, base) if base else _ZSTD + self._compressor.compress(payload)
+        return packed if len(packed) <= len(payload) else plain(payload)
+
+
+def plain(payload: bytes) -> bytes:
+    return _PLAIN + payload
 
 
 def decode(blob: bytes, base: bytes | None = None) -> bytes:
-    """What `encode` was given. Raises BadDelta."""
+    """What the encoder was given. Raises BadDelta."""
     form = blob[:1]
     try:
         if form == _PLAIN:
@@ -62,10 +72,6 @@ def decode(blob: bytes, base: bytes | None = None) -> bytes:
     except (zstandard.ZstdError, struct.error) as exc:
         raise BadDelta(str(exc)) from exc
     raise BadDelta("needs its base" if form == _DELTA else f"unknown form {form!r}")
-
-
-def needs_base(blob: bytes) -> bool:
-    return blob[:1] == _DELTA
 
 
 def _delta(payload: bytes, base: bytes) -> bytes:

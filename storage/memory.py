@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, literal, null, select, union_all
+from sqlalchemy import BindParameter, Connection, bindparam, null, select, union_all
 
 from adapters.schema import Session
 from storage import sessions as session_rows
@@ -64,6 +64,7 @@ class Memory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._insert_session = database.insert(sessions).on_conflict_do_nothing()
         self._sessions: OrderedDict[str, SessionMemory] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._bytes = 0
@@ -103,23 +104,27 @@ class Memory:
         self._bytes = 0
 
     def _learn(self, db: Connection, unknown: list[str], new: Mapping[str, Session]) -> None:
-        known = select(sessions.c.session_id, sessions.c.next_turn, literal(False)).where(
-            sessions.c.session_id.in_(unknown)
-        )
-        deleted = select(tombstones.c.session_id, null(), literal(True)).where(tombstones.c.session_id.in_(unknown))
         absent = dict.fromkeys(unknown)
-        for session_id, next_turn, is_deleted in db.execute(union_all(known, deleted)):
+        for session_id, next_turn in db.execute(_KNOWN_OR_DELETED, {"unknown": unknown}):
             del absent[session_id]
-            if not is_deleted:
+            if next_turn is not None:
                 self._sessions[session_id] = SessionMemory(session_id, next_turn)
         made = [new[session_id] for session_id in absent if session_id in new]
         if made:
             db.execute(
-                self._database.insert(sessions).on_conflict_do_nothing(),
+                self._insert_session,
                 [session_rows.to_row(session) | {"next_turn": 0, "key_hash": None} for session in made],
             )
         for session in made:
             self._sessions[session.session_id] = SessionMemory(session.session_id, 0)
+
+
+# One look for both: a deleted session has no next turn.
+_UNKNOWN: Final[BindParameter[str]] = bindparam("unknown", expanding=True)
+_KNOWN_OR_DELETED: Final = union_all(
+    select(sessions.c.session_id, sessions.c.next_turn).where(sessions.c.session_id.in_(_UNKNOWN)),
+    select(tombstones.c.session_id, null()).where(tombstones.c.session_id.in_(_UNKNOWN)),
+)
 
 
 def _read_ends(db: Connection, session_id: str) -> Ends:
