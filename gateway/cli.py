@@ -36,19 +36,13 @@ app.add_typer(database, name="db")
 GatewayUrl = Annotated[str, typer.Option("--url", envvar="ROLLOUT_GATEWAY_URL", help="Where the gateway is.")]
 ApiKey = Annotated[
     str | None,
-    typer.Option(
-        "--api-key", envvar=["ROLLOUT_GATEWAY_API_KEY", "ROLLOUT_GATEWAY_ADMIN_KEY"], help="Its admin key."
-    ),
+    typer.Option("--api-key", envvar=["ROLLOUT_GATEWAY_API_KEY", "ROLLOUT_GATEWAY_ADMIN_KEY"], help="Its admin key."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in place of a table.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000)]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
-Database = Annotated[
-    str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")
-]
+Database = Annotated[str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")]
+Config = Annotated[Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")]
 LOCAL = "http://127.0.0.1:9090"
 WRONG_USE = 2
 
@@ -78,15 +72,13 @@ def serve(
     ] = None,
     public_url: Annotated[str | None, typer.Option(help="Where agents reach it, behind a proxy.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes: 1 on SQLite.")] = None,
-    ready_file: Annotated[
-        Path | None, typer.Option(help='Gets {"url": …, "pid": …} when the gateway listens.')
-    ] = None,
+    ready_file: Annotated[Path | None, typer.Option(help='Gets {"url": …, "pid": …} when the gateway listens.')] = None,
     log_level: Annotated[str | None, typer.Option(metavar="debug|info|warning|error")] = None,
 ) -> None:
     """Serve agents in front of inference servers, and record every call.
 
-    Each option is a setting too: in the file of --config, or as ROLLOUT_GATEWAY_PORT and the like. Keys are set
-    in the environment alone: ROLLOUT_GATEWAY_KEYS, ROLLOUT_GATEWAY_ADMIN_KEY.
+    Each option is a setting too: in the file of --config, or as ROLLOUT_GATEWAY_PORT and the like.
+    Keys are set in the environment alone: ROLLOUT_GATEWAY_KEYS, ROLLOUT_GATEWAY_ADMIN_KEY.
     """
     settings = _settings(
         config,
@@ -151,9 +143,7 @@ def list_sessions(
 ) -> None:
     """A table of sessions."""
     filters = {"run_id": run, "group_id": group, "status": status, "limit": limit, "cursor": cursor}
-    _reader(url, api_key, as_json).sessions(
-        {key: value for key, value in filters.items() if value is not None}
-    )
+    _reader(url, api_key, as_json).sessions({key: value for key, value in filters.items() if value is not None})
 
 
 @sessions.command("show")
@@ -188,11 +178,19 @@ def list_traces(
 
 
 @traces.command("show")
-def show_trace(
-    trace_id: str, *, url: GatewayUrl = LOCAL, api_key: ApiKey = None, as_json: AsJson = False
-) -> None:
+def show_trace(trace_id: str, *, url: GatewayUrl = LOCAL, api_key: ApiKey = None, as_json: AsJson = False) -> None:
     """One trace with its ids."""
     _reader(url, api_key, as_json).trace(trace_id)
+
+
+@database.command("upgrade")
+def upgrade(*, url: Database = None, config: Config = None) -> None:
+    """Bring the database to this program's schema, as `serve` does when it starts."""
+    from rich.console import Console
+
+    from gateway.commands.db import upgrade as run
+
+    run(_settings(config, {"database": url}).database, Console())
 
 
 def _settings(config: Path | None, flags: Mapping[str, object]) -> Settings:

@@ -13,9 +13,7 @@ from gateway.version import gateway_version
 def announce(settings: Settings, url: str) -> None:
     """To the standard error, so that the standard output stays for what is asked for."""
     console = Console(stderr=True, highlight=False)
-    console.print(
-        Text.assemble(("rollout-gateway ", "bold"), f"{gateway_version()} listens on ", (url, "bold cyan"))
-    )
+    console.print(Text.assemble(("rollout-gateway ", "bold"), f"{gateway_version()} listens on ", (url, "bold cyan")))
     table = Table.grid(padding=(0, 2, 0, 2))
     table.add_row("agents", Text(f"base_url = {url}/sessions/{{session_id}}/v1", "cyan"))
     table.add_row("", "any session_id; its calls become that session's traces")
@@ -25,11 +23,7 @@ def announce(settings: Settings, url: str) -> None:
         engine = backend.engine or "engine found by asking"
         table.add_row("" if number else "backends", f"{backend.name}  {backend.url}  {engine}")
     if not settings.backends:
-        table.add_row(
-            "backends", Text("none: calls are refused until one is added with --backend URL", "yellow")
-        )
+        table.add_row("backends", Text("none: calls are refused until one is added with --backend URL", "yellow"))
     table.add_row("capture", settings.capture)
-    table.add_row(
-        "keys", f"{len(settings.keys)} for agents" if settings.keys else "none: loopback alone, any key goes"
-    )
+    table.add_row("keys", f"{len(settings.keys)} for agents" if settings.keys else "none: loopback alone, any key goes")
     console.print(table, soft_wrap=True)

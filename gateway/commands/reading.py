@@ -101,9 +101,7 @@ class Reader:
         if self.as_json:
             return self._print(body)
         page = _decode(body, Page[TraceRow])
-        table = _table(
-            "trace", "session", "turn", "engine", "plan", "status", "fidelity", "prompt", "sampled", "ms"
-        )
+        table = _table("trace", "session", "turn", "engine", "plan", "status", "fidelity", "prompt", "sampled", "ms")
         for row in page.items:
             table.add_row(
                 row.trace_id,
@@ -152,18 +150,14 @@ class Reader:
     def _get(self, path: str, filters: Mapping[str, str | int]) -> bytes:
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
         try:
-            with httpx.Client(
-                base_url=self.url, headers=headers, transport=self.transport, trust_env=False
-            ) as client:
+            with httpx.Client(base_url=self.url, headers=headers, transport=self.transport, trust_env=False) as client:
                 answer = client.get(path, params=filters, timeout=60)
         except httpx.TransportError as exc:
             raise CannotRead(f"no gateway answers at {self.url}: {exc}; --url says where it is") from exc
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             raise CannotRead(f"{self.url} is no URL of a gateway: {exc}") from exc
         if answer.status_code in (401, 403):
-            raise CannotRead(
-                f"{self.url} wants another key: put the gateway's admin key into ROLLOUT_GATEWAY_API_KEY"
-            )
+            raise CannotRead(f"{self.url} wants another key: put the gateway's admin key into ROLLOUT_GATEWAY_API_KEY")
         if answer.status_code != 200:
             raise CannotRead(f"{self.url}{path}: {answer.status_code}: {_reason(answer.content)}")
         return answer.content
