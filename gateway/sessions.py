@@ -88,9 +88,7 @@ class Sessions:
         self._by_id: OrderedDict[str, _Entry] = OrderedDict()
         self._id_by_key: OrderedDict[bytes, str] = OrderedDict()
 
-    async def resolve(
-        self, headers: Mapping[str, str], path_session_id: str | None, trace_id: str
-    ) -> Resolved:
+    async def resolve(self, headers: Mapping[str, str], path_session_id: str | None, trace_id: str) -> Resolved:
         """The open session that a call belongs to. `headers` have lower-case names.
 
         Raises InvalidRequest, Unauthorized, Forbidden, SessionClosed, SessionGone; NotRecordable where the
@@ -249,9 +247,7 @@ def _named_session(headers: Mapping[str, str], path_session_id: str | None) -> s
         return by_header
     check_session_id(path_session_id)
     if by_header is not None and by_header != path_session_id:
-        raise Forbidden(
-            f"The path names session `{path_session_id}`, but `{SESSION_HEADER}` names `{by_header}`."
-        )
+        raise Forbidden(f"The path names session `{path_session_id}`, but `{SESSION_HEADER}` names `{by_header}`.")
     return path_session_id
 
 

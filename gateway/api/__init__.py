@@ -1,0 +1,1 @@
+"""`/api`: what trainers and administrators read and change, over FastAPI."""

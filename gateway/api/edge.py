@@ -1,0 +1,100 @@
+"""The outermost layer of `/api`: a request id on every answer, the guard, a bounded body, and every error's shape."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.api.auth import Guard
+from gateway.api.encoding import encode
+from gateway.api.problem import MEDIA_TYPE, Problem, UnsupportedMediaType, defect, headers_for, problem_of
+from gateway.asgi import BodyTooLarge, ClientGone, headers_of, read_body, send_whole
+from gateway.proxy import request_id_of
+from gateway.refusals import TooLarge
+from storage.ids import new_id
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+
+
+class Edge:
+    """Middleware around the FastAPI application. Nothing of a request is read before the guard has let it in."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = headers_of(scope)
+        request_id = request_id_of(headers) or new_id()
+        answer = _Answer(send, request_id)
+        try:
+            await self._guard.check(scope, headers)
+            body = await _body(receive, headers)
+            await self._app(scope, _Replay(body, receive), answer)
+        except ClientGone:
+            return
+        except Exception as exc:
+            problem = problem_of(exc, request_id)
+            if problem is None or problem.status >= 500:
+                logger.exception("%s %s failed, request %s", scope["method"], scope["path"], request_id)
+            if answer.started:
+                # Half an answer must not look like a whole one: the server cuts the connection.
+                raise
+            await _send_problem(answer, problem or defect(request_id), headers_for(exc))
+
+
+class _Answer:
+    """`send`, with the headers that every answer has."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._headers = [
+            (b"x-request-id", request_id.encode("latin-1")),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
+        await self._send(message)
+
+
+class _Replay:
+    """`receive`, with a body that was read already."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:
+    try:
+        body = await read_body(receive, headers, MAX_BODY_BYTES)
+    except BodyTooLarge as exc:
+        raise TooLarge(f"The request body is larger than {exc.limit} bytes.") from exc
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    # A web page can send other types to any address without being asked; JSON it can't.
+    if body and content_type != "application/json":
+        sent = f"not `{content_type}`" if content_type else "which this request lacks"
+        raise UnsupportedMediaType(f"Send the body as `content-type: application/json`, {sent}.")
+    return body
+
+
+async def _send_problem(send: Send, problem: Problem, headers: list[tuple[str, str]]) -> None:
+    await send_whole(send, problem.status, encode(problem), [("content-type", MEDIA_TYPE), *headers])

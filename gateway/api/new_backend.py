@@ -1,0 +1,81 @@
+"""A backend that is added over HTTP: what may be said of it, and what the database keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, SecretStr, ValidationError
+
+from adapters.engines import ENGINES
+from adapters.schema import Error
+from gateway.api.backend_url import check_backend_url
+from gateway.api.inputs import Label, Strict
+from gateway.backends import Backend
+from gateway.refusals import InvalidRequest
+from gateway.settings import PREFIX, BackendSettings
+from gateway.settings.errors import sentence, unknown
+from storage.records import StoredBackend
+
+# Whoever names a variable here sends its value to a server of their choice.
+_OWN_SECRETS: Final = (f"{PREFIX}KEYS", f"{PREFIX}ADMIN_KEY", f"{PREFIX}DATABASE")
+
+
+def _bare_url(url: str) -> str:
+    """As the settings spell it. Raises ValueError with their sentence."""
+    try:
+        return BackendSettings(url=url).url
+    except ValidationError as exc:
+        raise ValueError(sentence(exc.errors()[0])) from exc
+
+
+def _known_engine(engine: str) -> str:
+    if engine not in ENGINES:
+        raise ValueError(unknown(f"engine {engine!r}", engine, ENGINES))
+    return engine
+
+
+class NewBackend(Strict):
+    """A backend as an administrator names it; what is null is found out by asking it."""
+
+    url: Annotated[Label, AfterValidator(_bare_url)]
+    name: Label | None = None
+    engine: Annotated[str, AfterValidator(_known_engine)] | None = None
+    version: Label | None = None
+    variant: Label | None = None
+    features: tuple[Label, ...] = ()
+    models: tuple[Label, ...] = ()
+    tokenizer: Label | None = None
+    api_key_env: Label | None = None
+    """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
+
+
+async def backend_of(named: NewBackend, *, environ: Mapping[str, str], own: Collection[tuple[str, int]]) -> Backend:
+    """The backend, not yet asked. Raises InvalidRequest."""
+    await check_backend_url(named.url, own=own)
+    key = _key(named.api_key_env, environ)
+    return Backend(BackendSettings(**named.model_dump(exclude_none=True), api_key=key), source="api")
+
+
+def stored(settings: BackendSettings) -> StoredBackend:
+    return StoredBackend(
+        name=settings.name,
+        url=settings.url,
+        engine=settings.engine,
+        version=settings.version,
+        api_key_env=settings.api_key_env,
+    )
+
+
+def _key(name: str | None, environ: Mapping[str, str]) -> SecretStr | None:
+    if name is None:
+        return None
+    if name.upper() in _OWN_SECRETS:
+        raise _refused(f"{name} holds a secret of the gateway's own, which no backend gets.")
+    if not environ.get(name):
+        raise _refused(f"The gateway's environment has no variable {name}.")
+    return SecretStr(environ[name])
+
+
+def _refused(message: str) -> InvalidRequest:
+    return InvalidRequest(Error(message, code="invalid_request", param="api_key_env"))

@@ -1,0 +1,60 @@
+"""What the API's handlers work with: made by the application, given to each handler by FastAPI."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+
+from adapters.schema import Trace
+from gateway.backends import Backends
+from gateway.exchange import Counters
+from gateway.sessions import Sessions
+from gateway.settings import Settings
+from storage.records import Page, StoreCounts, StoredBackend, TraceQuery
+
+
+class ApiStore(Protocol):
+    """What the API needs of the store beside sessions."""
+
+    async def traces(self, query: TraceQuery) -> Page[Trace]: ...
+    async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None: ...
+    async def add_backend(self, backend: StoredBackend) -> None: ...
+    async def remove_backend(self, name: str) -> bool: ...
+    def counts(self) -> StoreCounts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiParts:
+    """Everything that the API is given. It owns none of it: the root application opens and closes."""
+
+    store: ApiStore
+    sessions: Sessions
+    backends: Backends
+    settings: Settings
+    counters: Counters
+    gateway_id: str
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Where the keys of backends that an administrator adds stand, by their `api_key_env`."""
+    stopping: Callable[[], bool] = lambda: False
+    """Whether the gateway is about to stop, so that nobody goes on waiting for news."""
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started: float = field(default_factory=time.monotonic)
+
+    def complete(self) -> bool:
+        """Whether every call that was answered can be read: the `complete` of a list."""
+        counts = self.store.counts()
+        return counts.writer_alive and counts.unable is None
+
+
+def parts_of(request: Request) -> ApiParts:
+    parts = request.app.state.parts
+    assert isinstance(parts, ApiParts)
+    return parts
+
+
+Parts = Annotated[ApiParts, Depends(parts_of)]

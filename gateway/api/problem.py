@@ -1,0 +1,131 @@
+"""Every error under `/api` as `application/problem+json` (RFC 9457): one table from exceptions to problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+
+from gateway.backends import BackendExists, UnknownBackend
+from gateway.refusals import Refusal
+from gateway.settings.errors import sentence
+from gateway.upstream import UpstreamError
+from storage.errors import (
+    BadCursor,
+    CannotRecord,
+    CorruptTrace,
+    SessionDeleted,
+    SessionExists,
+    SessionNotFound,
+    StorageError,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class UnsupportedMediaType(Refusal):
+    status = 415
+    code = "unsupported_media_type"
+
+
+class TraceNotFound(Refusal):
+    status = 404
+    code = "trace_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field of the request."""
+
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`detail` is a sentence for people; `code` is for programs and does not change."""
+
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str
+    type: str = "about:blank"
+    errors: tuple[FieldProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    status: int
+    code: str
+
+
+# What is raised below this package; the first row that fits counts.
+_TABLE: Final[Mapping[type[Exception], _Row]] = {
+    SessionNotFound: _Row(404, "session_not_found"),
+    SessionExists: _Row(409, "session_exists"),
+    SessionDeleted: _Row(410, "session_deleted"),
+    BadCursor: _Row(400, "bad_cursor"),
+    CannotRecord: _Row(503, "cannot_record"),
+    CorruptTrace: _Row(500, "corrupt_trace"),
+    StorageError: _Row(503, "database_unavailable"),
+    BackendExists: _Row(409, "backend_exists"),
+    UnknownBackend: _Row(404, "backend_not_found"),
+    UpstreamError: _Row(502, "backend_unreachable"),
+}
+
+
+def problem_of(exc: Exception, request_id: str) -> Problem | None:
+    """The problem that an exception is; None for a defect, whose words are nobody's business but the log's."""
+    if isinstance(exc, Refusal):
+        return _problem(exc.status, exc.code or "invalid_request", str(exc), request_id)
+    if isinstance(exc, RequestValidationError):
+        errors = tuple(_field_problem(error) for error in _details(exc))
+        detail = "; ".join(f"{error.field}: {error.message}" for error in errors)
+        return _problem(400, "invalid_request", detail, request_id, errors)
+    if isinstance(exc, HTTPException):
+        code = HTTPStatus(exc.status_code).name.lower()
+        return _problem(exc.status_code, code, str(exc.detail), request_id)
+    for kind, row in _TABLE.items():
+        if isinstance(exc, kind):
+            return _problem(row.status, row.code, str(exc), request_id)
+    return None
+
+
+def defect(request_id: str) -> Problem:
+    detail = "The gateway failed on this request; its log says more under this request id."
+    return _problem(500, "internal_error", detail, request_id)
+
+
+def headers_for(exc: Exception) -> list[tuple[str, str]]:
+    """What an error's answer has beside its body."""
+    if isinstance(exc, Refusal):
+        challenge = [("www-authenticate", "Bearer")] if exc.status == 401 else []
+        return [*challenge, *exc.headers]
+    if isinstance(exc, HTTPException):
+        return [(name.lower(), value) for name, value in (exc.headers or {}).items()]
+    return []
+
+
+def _problem(status: int, code: str, detail: str, request_id: str, errors: tuple[FieldProblem, ...] = ()) -> Problem:
+    detail = detail[:1].upper() + detail[1:]
+    if not detail.endswith((".", "?", "!")):
+        detail += "."
+    return Problem(HTTPStatus(status).phrase, status, detail, code, request_id, errors=errors)
+
+
+def _details(exc: RequestValidationError) -> Sequence[ErrorDetails | Any]:
+    return exc.errors()
+
+
+def _field_problem(error: ErrorDetails) -> FieldProblem:
+    place, *path = (str(part) for part in error["loc"])
+    if error["type"] == "json_invalid":
+        # Its place is a byte offset, and the message says what was there.
+        return FieldProblem("body", f"not valid JSON: {error['ctx']['error']} at byte {path[0]}")
+    return FieldProblem(".".join(path) or place, sentence(error))
