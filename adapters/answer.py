@@ -27,7 +27,7 @@ from adapters.verdict import verdict
 DONE: Final = b"data: [DONE]\n\n"
 
 
-class Piece(msgspec.Struct, frozen=True):
+class Piece(msgspec.Struct, frozen=True, gc=False):
     """What one event of a stream is to the agent. A Struct, for one is made per token."""
 
     client: bytes = b""
@@ -81,13 +81,13 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> list[Piece]:
         """The events that end in these bytes of a stream, of whatever plan."""
-        pieces: list[Piece] = []
         try:
-            pieces.extend(piece for event in self._decoder.feed(data) if (piece := self._piece(event)) is not None)
+            return self._pieces(self._decoder.feed(data))
         except EventTooLarge as exc:
+            pieces = self._pieces(exc.before)
             self._fold.odd(str(exc))
             pieces.append(self._failed(Error(f"the backend's answer cannot be read: {exc}", "bad_answer")))
-        return pieces
+            return pieces
 
     def finish(self, *, cut: bool = False) -> Outcome:
         """The stream's end. `cut`: it did not come to one by itself, for the backend or the agent went away."""
@@ -113,6 +113,9 @@ class AnswerReader:
         finished = answer.error is None and bool(completion.choices)
         client = self._body(answer, completion) if finished else body
         return Outcome(completion, verdict(completion, self._plan), client, finished)
+
+    def _pieces(self, events: list[Event]) -> list[Piece]:
+        return [piece for event in events if (piece := self._piece(event)) is not None]
 
     def _piece(self, event: Event) -> Piece | None:
         data = event.data

@@ -15,7 +15,7 @@ from adapters.schema import Error
 _NOTHING: Final[Mapping[str, Raw]] = {}
 
 
-class ChunkChoice(msgspec.Struct, frozen=True):
+class ChunkChoice(msgspec.Struct, frozen=True, gc=False):
     """What one chunk says of one choice. A Struct, for one is made per token."""
 
     index: int
@@ -26,7 +26,7 @@ class ChunkChoice(msgspec.Struct, frozen=True):
     """What the engine says of this choice elsewhere in the chunk: folded with the choice, but not a part of it."""
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """One event of a stream, opened."""
 
     root: Fields
@@ -36,7 +36,7 @@ class Chunk(msgspec.Struct, frozen=True):
     """What was odd in it."""
 
 
-class ToolFragment(msgspec.Struct, frozen=True):
+class ToolFragment(msgspec.Struct, frozen=True, gc=False):
     """A piece of one tool call as a chunk gives it."""
 
     position: int | None = None
@@ -46,7 +46,7 @@ class ToolFragment(msgspec.Struct, frozen=True):
     arguments: str | None = None
 
 
-class Delta(msgspec.Struct, frozen=True):
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """What one chunk adds to one choice, for whoever speaks another dialect. A Struct, for one is made per token."""
 
     index: int

@@ -33,7 +33,7 @@ class FoldRules:
 
 
 OPENAI_RULES: Final = FoldRules(
-    root={"id": FirstOfAny, "object": FirstOfAny, "created": FirstOfAny, "model": FirstOfAny},
+    root={"id": FirstOfAny, "object": FirstOfAny, "created": FirstOfAny, "model": FirstOfAny, "choices": Ignored},
     choice={"index": Ignored, "delta": Ignored, "text": Text, "logprobs": LOGPROBS},
     delta={
         "role": FirstOfAny,

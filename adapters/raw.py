@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final, TypeGuard, TypeVar
 
 import msgspec
@@ -23,6 +22,15 @@ _array = msgspec.json.Decoder(list[Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 _integer = msgspec.json.Decoder(int).decode
 _T = TypeVar("_T")
+
+# The names that every chunk has, as they stand before a value.
+_MEMBERS: Final = {
+    name: b',"%s":' % name.encode()
+    for name in (
+        *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "index", "delta", "message"),
+        *("text", "logprobs", "finish_reason", "stop_reason", "matched_stop", "token_ids", "content", "role"),
+    )
+}
 
 # What msgspec raises for bytes that are not what was asked for; RecursionError for very deep nesting.
 _REFUSALS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -100,9 +108,9 @@ def join_object(fields: Mapping[str, Raw]) -> bytes:
         return b"{}"
     parts: list[bytes | Raw] = []
     for name, raw in fields.items():
-        parts.append(_member(name))
+        parts.append(_MEMBERS.get(name) or _member(name))
         parts.append(raw)
-    parts[0] = b"{" + _member(next(iter(fields)))[1:]
+    parts[0] = b"{" + bytes(parts[0])[1:]
     parts.append(b"}")
     return b"".join(parts)
 
@@ -124,12 +132,4 @@ def mend(body: bytes) -> bytes:
 
 
 def _member(name: str) -> bytes:
-    # Names are few, but a hostile server could send any: long ones are not worth keeping.
-    return _short_member(name) if len(name) < 64 else _encode_member(name)
-
-
-def _encode_member(name: str) -> bytes:
     return b"," + msgspec.json.encode(name) + b":"
-
-
-_short_member = lru_cache(maxsize=1024)(_encode_member)

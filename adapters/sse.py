@@ -8,7 +8,6 @@ comment), and so is what stands after the last blank line, marked as not termina
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -18,11 +17,12 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
-    """One event is larger than the decoder's limit. Nothing after it is read."""
+    """One event is larger than the decoder's limit. `before` has the events before it; nothing after it is read."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, before: list[Event]) -> None:
         super().__init__(f"a server-sent event is larger than {limit} bytes")
         self.limit = limit
+        self.before = before
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -41,8 +41,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 class SSEDecoder:
     """Bytes in, events out, in time linear in the bytes however they are cut.
 
-    The bytes of one event are bounded by `limit`; `feed` raises EventTooLarge where that is passed, after it has
-    given the events before, and gives nothing more from then on.
+    The bytes of one event are bounded by `limit`: `feed` raises EventTooLarge where that is passed, and gives nothing
+    more from then on.
     """
 
     __slots__ = ("_begun", "_buffer", "_cr", "_limit", "_overfull")
@@ -54,19 +54,24 @@ class SSEDecoder:
         self._cr = False
         self._overfull = False
 
-    def feed(self, data: bytes) -> Iterator[Event]:
-        """The events that end in these bytes. To be read to its end."""
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that end in these bytes. Raises EventTooLarge."""
         if self._overfull or not data:
-            return
+            return []
         if self._cr or b"\r" in data:
             data = self._with_line_feeds(data)
+        events: list[Event] = []
         for block in self._blocks(data):
             if len(block) > self._limit:
-                raise self._too_large()
-            if (event := self._event(block)) is not None:
-                yield event
+                raise self._too_large(events)
+            if block.startswith(b"data: ") and b"\n" not in block:  # As nearly all are.
+                self._begun = True
+                events.append(Event(block[6:]))
+            elif (event := self._event(block)) is not None:
+                events.append(event)
         if len(self._buffer) > self._limit:
-            raise self._too_large()
+            raise self._too_large(events)
+        return events
 
     def flush(self) -> Event | None:
         """What stood after the last blank line, if anything; the stream has ended."""
@@ -104,14 +109,12 @@ class SSEDecoder:
         if not self._begun:
             block = block.removeprefix(_BOM)
             self._begun = True
-        if block.startswith(b"data:") and b"\n" not in block:
-            return Event(block[6:] if block.startswith(b"data: ") else block[5:], terminated=terminated)
         return _event_of_lines(block, terminated)
 
-    def _too_large(self) -> EventTooLarge:
+    def _too_large(self, before: list[Event]) -> EventTooLarge:
         self._overfull = True
         self._buffer.clear()
-        return EventTooLarge(self._limit)
+        return EventTooLarge(self._limit, before)
 
 
 def _event_of_lines(block: bytes, terminated: bool) -> Event | None:

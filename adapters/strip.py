@@ -14,6 +14,7 @@ from adapters.raw import NULL, Fields, NotJSON, integer, join_array, join_object
 from adapters.schema import Choice, Completion
 from adapters.token_ids import TokenIds
 
+_CHOICES: Final = b'"choices":'
 _EMPTY_LIST: Final = Raw(b"[]")
 _BOOKKEEPING: Final = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "service_tier"})
 """What every chunk says of itself: a chunk with nothing else left is not sent."""
@@ -50,8 +51,8 @@ class Stripper:
             return b""
         if chunk.choices or kept:
             choices = join_array(map(join_object, kept))
-            if root is chunk.root:  # Then the choices alone may have changed: ten times cheaper than to join again.
-                return data.replace(bytes(chunk.root["choices"]), choices, 1)
+            if root is chunk.root:
+                return _with_choices(data, root, choices)
             root["choices"] = Raw(choices)
         return data if root is chunk.root else join_object(root)
 
@@ -116,22 +117,30 @@ class Stripper:
 
     def _choice(self, given: Mapping[str, Raw], inner: Mapping[str, Raw] | None, name: str) -> tuple[Fields, bool]:
         strip = self._strip
-        fields: Fields = {}
+        fields = dict(given)
         cut = False
-        for key, raw in given.items():
-            if key in strip.choice:
-                cut = cut or told(raw)
-            elif key in strip.nulled:
-                cut = cut or told(raw)
+        for key in strip.choice:
+            if key in fields:
+                cut |= fields.pop(key) != NULL
+        for key in strip.nulled:
+            if fields.get(key, NULL) != NULL:
                 fields[key] = NULL
-            else:
-                fields[key] = raw
+                cut = True
         if strip.delta and inner is not None and not strip.delta.isdisjoint(inner):
             cut = cut or any(told(inner.get(key)) for key in strip.delta)
             fields[name] = Raw(join_object({key: raw for key, raw in inner.items() if key not in strip.delta}))
         if strip.top_logprobs and told(logprobs := fields.get("logprobs")):
             fields["logprobs"] = _without_top(logprobs)
         return fields, cut
+
+
+def _with_choices(data: bytes, root: Fields, choices: bytes) -> bytes:
+    """The chunk with other choices. Cut out where they stand, which is cheaper by half than to join the root again."""
+    given = bytes(root["choices"])
+    start = data.find(_CHOICES) + len(_CHOICES)
+    if data.count(_CHOICES) == 1 and data.startswith(given, start):
+        return data[:start] + choices + data[start + len(given) :]
+    return join_object({**root, "choices": Raw(choices)})
 
 
 def _says_nothing(choice: ChunkChoice, fields: Fields) -> bool:
@@ -141,9 +150,11 @@ def _says_nothing(choice: ChunkChoice, fields: Fields) -> bool:
         return False
     if "delta" in fields and fields["delta"] is not choice.fields.get("delta"):
         delta = _opened(fields["delta"]) or {}
-    return not any(told(raw) for raw in delta.values()) and not any(
-        told(raw) for name, raw in fields.items() if name not in ("index", "delta")
-    )
+    # Plain loops: this runs for every token.
+    for raw in delta.values():
+        if raw != NULL:
+            return False
+    return all(raw == NULL or name in ("index", "delta") for name, raw in fields.items())
 
 
 def _without(raw: Raw, names: frozenset[str]) -> Raw | None:
