@@ -75,7 +75,9 @@ def _chunks_of_choice(choice: Members, prompt: Members) -> list[Chunk]:
     def chunk(delta: Mapping[str, Any], **more: Any) -> Chunk:
         return Chunk({"index": index, "delta": dict(delta), "logprobs": None, "finish_reason": None, **more})
 
-    head = chunk({"role": role, "content": ""})
+    # A content that is null stays null when the chunks are put together again.
+    spoken = message.get("content")
+    head = chunk({"role": role, "content": None if spoken is None or bytes(spoken) == b"null" else ""})
     # vLLM's place for them in a stream is the first chunk of each choice; they are here only if the agent asked.
     head.root.update(prompt)
     chunks = [head]

@@ -30,7 +30,8 @@ class Sending:
 
     async def run(self) -> None:
         fault = self.fault
-        await asyncio.sleep(fault.delay)
+        if await self._left(fault.delay):
+            return
         if fault.raw is not None:
             self._transport.write(fault.raw)
         elif not fault.silent:
@@ -45,14 +46,18 @@ class Sending:
         self.call.status = answer.status
         await self.send({"type": "http.response.start", "status": answer.status, "headers": self._headers(answer)})
         for number, (data, frame) in enumerate(fault.writes(answer.frames)):
-            if number:
-                await asyncio.sleep(fault.pause)
-            if self.gone.done():
+            if await self._left(fault.pause if number else 0.0):
                 return
             await self.send({"type": "http.response.body", "body": data, "more_body": True})
             self.call.told += frame.told if frame is not None else ()
         if not fault.ends_early or fault.ending == "clean":
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _left(self, seconds: float) -> bool:
+        """Waits so long, or until the caller has gone: a server that generates notices that at once."""
+        if seconds:
+            await asyncio.wait([self.gone], timeout=seconds)
+        return self.gone.done()
 
     def _headers(self, answer: Answer) -> list[tuple[bytes, bytes]]:
         headers = {"content-type": answer.content_type, "server": "uvicorn"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,12 +47,14 @@ class Running:
 
 
 @asynccontextmanager
-async def gateway(tmp_path: Path, *backends: str, **settings: Any) -> AsyncIterator[Running]:
+async def gateway(
+    tmp_path: Path, *backends: str, environ: Mapping[str, str] | None = None, **settings: Any
+) -> AsyncIterator[Running]:
     """A gateway in front of these backends (values of `--backend`); settings as flags."""
     database = tmp_path / "rollouts.db"
     flags = {"database": f"sqlite:///{database}", "backends": backends, **settings}
     async with (
-        listening(create_app(load(environ={}, flags=flags)), lifespan=True) as url,
+        listening(create_app(load(environ=environ or {}, flags=flags)), lifespan=True) as url,
         httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as agent,
     ):
         yield Running(url, agent, database)

@@ -82,7 +82,7 @@ def test_fields_that_nobody_reads_keep_their_own_text() -> None:
         (b'{"messages": [], "stream_options": 7}', "`stream_options` must be an object"),
         (b'{"messages": [], "tools": {}}', "`tools` must be a list"),
         (b'\xff\xfe{"messages": []}', "not valid JSON"),
-        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a":' + b"[" * 100_000, "not valid JSON"),
     ],
 )
 def test_a_body_that_is_no_chat_request_is_refused_with_a_sentence(body: bytes, says: str) -> None:

@@ -1,0 +1,131 @@
+"""The command line as a shell sees it: exit statuses, sentences, and nothing slow before `--help`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+
+def run(*arguments: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gateway", *arguments],
+        cwd=folder,
+        env={**clean_environ(), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def clean_environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ROLLOUT_GATEWAY_")} | {
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "COLUMNS": "100",
+    }
+
+
+def test_help_names_the_commands_and_imports_no_server(tmp_path: Path) -> None:
+    shown = run("--help", folder=tmp_path)
+    assert shown.returncode == 0
+    for command in ("serve", "demo", "verify", "sessions", "traces", "db"):
+        assert f"\n  {command} " in shown.stdout
+    imported = subprocess.run(
+        [sys.executable, "-c", "import gateway.cli, sys; print(*sys.modules)"],
+        env=clean_environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.split()
+    assert not {"uvicorn", "starlette", "fastapi", "sqlalchemy", "pydantic", "httpx", "numpy"} & set(imported)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--backend", "http://a,engin=vllm"],
+            "rollout-gateway: --backend: option 'engin' of backend http://a is unknown",
+        ),
+        (["--capture", "exactly"], "rollout-gateway: --capture: Input should be 'exact', 'ids' or 'stream'"),
+        (["--workers", "2"], "rollout-gateway: SQLite takes one gateway process alone: --workers 2 needs a PostgreSQL"),
+        (["--host", "0.0.0.0"], "set ROLLOUT_GATEWAY_KEYS"),  # noqa: S104
+        (["--config", "none.yaml"], "none.yaml can't be read: No such file or directory"),
+    ],
+)
+def test_wrong_settings_are_a_sentence_and_status_2(tmp_path: Path, arguments: list[str], says: str) -> None:
+    ended = run("serve", *arguments, folder=tmp_path)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_option_is_an_error_with_the_nearest(tmp_path: Path) -> None:
+    ended = run("serve", "--bakend", "http://a", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "--backend" in ended.stderr
+
+
+def test_an_unknown_variable_is_an_error_with_the_nearest(tmp_path: Path) -> None:
+    ended = run("serve", folder=tmp_path, ROLLOUT_GATEWAY_DATABSE="sqlite:///x.db")
+    assert ended.returncode == 2
+    assert "did you mean ROLLOUT_GATEWAY_DATABASE?" in ended.stderr
+
+
+def test_a_database_that_cannot_be_opened_is_a_sentence_and_status_1(tmp_path: Path) -> None:
+    ended = run("serve", "--port", "0", "--database", "sqlite:////no/such/folder/x.db", folder=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("rollout-gateway: /no/such/folder/x.db can't be opened")
+    assert "Traceback" not in ended.stderr
+
+
+def test_reading_from_no_gateway_is_a_sentence_and_status_1(tmp_path: Path) -> None:
+    ended = run("traces", "list", "--url", "http://127.0.0.1:9", folder=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("rollout-gateway: no gateway answers at http://127.0.0.1:9")
+
+
+def test_a_verify_key_that_is_not_set_is_a_sentence_and_status_2(tmp_path: Path) -> None:
+    ended = run("verify", "http://127.0.0.1:9", "--api-key-env", "NO_SUCH_KEY", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "the environment variable NO_SUCH_KEY is not set" in ended.stderr
+
+
+def test_db_upgrade_makes_a_database(tmp_path: Path) -> None:
+    assert run("db", "upgrade", "--database", "sqlite:///new.db", folder=tmp_path).returncode == 0
+    assert (tmp_path / "new.db").stat().st_size > 0
+
+
+def test_serve_gives_its_url_by_file_says_how_to_use_it_and_ends_with_0_when_told_to(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gateway", "serve", "--port", "0", "--ready-file", str(ready)],
+        cwd=tmp_path,
+        env=clean_environ(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not ready.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        told = json.loads(ready.read_text())
+        assert told["pid"] == process.pid
+        assert httpx.get(f"{told['url']}/healthz", timeout=5).status_code == 200
+        assert run("traces", "list", "--url", told["url"], folder=tmp_path).returncode == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert f"base_url = {told['url']}/sessions/{{session_id}}/v1" in errors
+    assert "none: calls are refused until one is added with --backend URL" in errors
+    assert "\x1b" not in errors, "colours are for terminals"
+    assert not ready.exists()
