@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.detect import Configured, Question, Replies
 from adapters.openai_shape import Shape
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
@@ -53,4 +54,20 @@ class Adapter(Protocol):
 
     def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:
         """The server without the feature whose flag it refused, to plan with once more; None if we did not cause it."""
+        ...
+
+    def recognise(self, replies: Replies) -> Server | None:
+        """The server, where these replies to the plain questions are this engine's."""
+        ...
+
+    def configured(self, configured: Configured, heard: Server | None) -> Server:
+        """The server with the configuration's word above what was heard of it."""
+        ...
+
+    def probes(self, server: Server) -> tuple[Question, ...]:
+        """What to ask a model for, where version and variant do not decide what it can; else nothing."""
+        ...
+
+    def corrected(self, server: Server, replies: Replies) -> Server:
+        """The server as the replies to its probes show it. Never raises for what a server says."""
         ...

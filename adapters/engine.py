@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.detect import Configured, Question, Replies, listed_models
 from adapters.errors import read_error
 from adapters.openai_shape import Shape, open_answer, open_chunk
 from adapters.plan import Plan
-from adapters.raw import open_object
+from adapters.raw import open_object, text
 from adapters.read import read_answer
 from adapters.schema import Completion, LogprobsMode
 from adapters.server import Known, Server
@@ -32,9 +33,11 @@ _UNKNOWN_FIELD: Final = re.compile(
 def parse_version(version: str | None) -> Version | None:
     """The numbers that a version begins with; None for what has none, and for builds that know no release."""
     found = _NUMBERS.match(version or "")
-    if found is None or (".dev" in (version or "") and found[1].startswith(("0.0", "0.1."))):
+    if found is None:
         return None
-    return tuple(int(number) for number in found[1].split("."))
+    numbers = tuple(int(number) for number in found[1].split("."))
+    # What a build without tags calls itself: `0.1.dev1+g0a1b2c3`.
+    return None if numbers < (0, 2) and ".dev" in (version or "") else numbers
 
 
 class OpenAIEngine:
@@ -49,6 +52,8 @@ class OpenAIEngine:
     asks: ClassVar[Mapping[str, tuple[str, ...]]]
     """By feature, the request fields that are sent for its sake: what a refusal would name."""
     logprobs_mode: ClassVar[LogprobsMode] = "raw"
+    owners: ClassVar[frozenset[str]] = frozenset()
+    """What stands under `owned_by` where this engine lists its models."""
 
     def server(
         self,
@@ -107,3 +112,41 @@ class OpenAIEngine:
             if changed and feature in plan.server.features:
                 added[feature] = [*changed, *(name for name in fields if name not in sent and name not in agents)]
         return added
+
+    def recognise(self, replies: Replies) -> Server | None:
+        models = listed_models(replies)
+        if not any(model.owned_by in self.owners for model in models):
+            return None
+        return self.heard(replies)
+
+    def heard(self, replies: Replies, *, known: Known = "detected") -> Server:
+        """The server that these replies are of, once they are known to be of this engine."""
+        models = [model.id for model in listed_models(replies)]
+        return self.server(self.version_told(replies), models=models, known=known)
+
+    def version_told(self, replies: Replies) -> str | None:
+        reply = replies.get("/version")
+        return None if reply is None else text(reply.fields().get("version"))
+
+    def configured(self, configured: Configured, heard: Server | None) -> Server:
+        if heard is None:
+            heard = self.server()
+        version, variant = configured.version or heard.version, configured.variant or heard.variant
+        table = self.features_of(heard.version, heard.variant)
+        # What was heard beyond the table, or missed of it, holds in whatever version this is said to be.
+        server = self.server(
+            version,
+            variant,
+            features=(heard.features - table) | configured.features,
+            without=(table - heard.features) - configured.features,
+            models=configured.models or heard.models,
+            known=heard.known,
+        )
+        told = configured.version or configured.variant or configured.features
+        return replace(server, known="configured") if told else server
+
+    def probes(self, server: Server) -> tuple[Question, ...]:
+        return ()
+
+    def corrected(self, server: Server, replies: Replies) -> Server:
+        return server

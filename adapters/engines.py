@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from adapters.adapter import Adapter
+from adapters.detect import Configured, Question, Replies, listed_models
 from adapters.openai import OpenAI
+from adapters.server import Server
 from adapters.vllm import Vllm
 
+# A server is the first engine's that recognises it, so the last is the one that takes whatever is left.
 _ADAPTERS: Final[dict[str, Adapter]] = {adapter.engine: adapter for adapter in (Vllm(), OpenAI())}
 
 ENGINES: Final[tuple[str, ...]] = tuple(_ADAPTERS)
@@ -27,3 +31,34 @@ def adapter_for(engine: str) -> Adapter:
         return _ADAPTERS[engine]
     except KeyError:
         raise UnknownEngine(engine) from None
+
+
+def identify(replies: Replies, configured: Configured) -> Server:
+    """What a server is by its replies to the plain questions, the configuration's word above them.
+
+    Raises UnknownEngine, where the configuration names none of ours.
+    """
+    if configured.engine is not None:
+        adapter = adapter_for(configured.engine)
+        heard = adapter.recognise(replies)
+    else:
+        adapter, heard = _recognised(replies)
+    server = adapter.configured(configured, heard)
+    return server if server.models else replace(server, models=tuple(model.id for model in listed_models(replies)))
+
+
+def probes(server: Server) -> tuple[Question, ...]:
+    """What is to be asked of the server's model itself, to know what it can."""
+    return adapter_for(server.engine).probes(server)
+
+
+def corrected(server: Server, replies: Replies) -> Server:
+    """The server as the replies to its probes, by their names, show it."""
+    return adapter_for(server.engine).corrected(server, replies)
+
+
+def _recognised(replies: Replies) -> tuple[Adapter, Server | None]:
+    for adapter in _ADAPTERS.values():
+        if (heard := adapter.recognise(replies)) is not None:
+            return adapter, heard
+    return adapter, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from adapters.detect import Replies
 from adapters.draft import Draft
 from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine
 from adapters.openai_shape import Shape
@@ -21,6 +22,10 @@ class OpenAI(OpenAIEngine):
     since = (((0,), frozenset({"logprobs", "usage"})),)
     assumed = frozenset({"logprobs", "usage"})
     asks: ClassVar = {"usage": ("stream_options", "include_usage")}
+
+    def recognise(self, replies: Replies) -> Server:
+        """Whatever no other engine takes for its own: what it is called does not matter, for nothing is asked of it."""
+        return self.heard(replies, known="assumed")
 
     def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
         draft = Draft(request, server)

@@ -6,17 +6,20 @@ Sources: the released wheels 0.10.1.1 … 0.33.0, and a running 0.32.0 (its answ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from msgspec import Raw
 
 from adapters.answer_shape import WholeAnswer
+from adapters.detect import Question, Replies
 from adapters.draft import Draft, Flag
-from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine
+from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine, parse_version
 from adapters.fold import rules_with
 from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
+from adapters.probe import chat_probe, member, probed
 from adapters.raw import TRUE
 from adapters.request import CanonicalRequest
 from adapters.rules import First, Joined, Last
@@ -78,6 +81,31 @@ class Vllm(OpenAIEngine):
         "logprobs": ("logprobs", "top_logprobs"),
         "usage": ("stream_options", "include_usage"),
     }
+    owners: ClassVar = frozenset({"vllm"})
+
+    def recognise(self, replies: Replies) -> Server | None:
+        named = super().recognise(replies)
+        if named is not None:
+            return named
+        # A proxy may give the models another owner, and leave these two as they are.
+        health = replies.get("/health")
+        if self.version_told(replies) is None or health is None or health.status != 200 or health.body:
+            return None
+        return self.heard(replies, known="assumed")
+
+    def probes(self, server: Server) -> tuple[Question, ...]:
+        if server.known == "configured" or (server.known != "assumed" and parse_version(server.version)):
+            return ()
+        return chat_probe(server, _TOKEN_IDS.feature, {_TOKEN_IDS.name: TRUE})
+
+    def corrected(self, server: Server, replies: Replies) -> Server:
+        seen = probed(replies, _TOKEN_IDS.feature)
+        if seen is None:
+            return server
+        features = server.features - {_TOKEN_IDS.feature}
+        if member(seen.choice, "token_ids") is not None:
+            features |= {_TOKEN_IDS.feature}
+        return replace(server, features=features, known="probed")
 
     def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
         draft = Draft(request, server)
