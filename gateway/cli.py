@@ -121,11 +121,11 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check what the gateway would capture from a server: pass, fail or can't, row by row."""
-    from gateway.verify import main as run
-
     api_key = os.environ.get(api_key_env) if api_key_env else None
     if api_key_env and not api_key:
         raise CommandFailed(f"the environment variable {api_key_env} is not set", exit_status=WRONG_USE)
+    from gateway.verify import main as run
+
     raise typer.Exit(run(url, model=model, tokenizer=tokenizer, json_output=as_json, api_key=api_key))
 
 

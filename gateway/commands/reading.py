@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -14,6 +15,11 @@ from rich.table import Table
 from gateway.commands.errors import CommandFailed
 
 Item = TypeVar("Item")
+
+# A table counts ids; everything else that is large stays where it is.
+_LISTED = (
+    "trace_id,session_id,status,fidelity,started_at,turn,engine,plan,duration_ms,prompt_token_ids,choices.token_ids"
+)
 
 
 class CannotRead(CommandFailed):
@@ -94,12 +100,12 @@ class Reader:
         return self._show(table, page.next, page.complete)
 
     def session(self, session_id: str) -> None:
-        self._print(self._get(f"/api/sessions/{session_id}", {}))
+        self._print(self._get(f"/api/sessions/{quote(session_id, safe='')}", {}))
 
     def traces(self, filters: Mapping[str, str | int]) -> None:
-        body = self._get("/api/traces", filters)
         if self.as_json:
-            return self._print(body)
+            return self._print(self._get("/api/traces", filters))
+        body = self._get("/api/traces", {**filters, "fields": _LISTED})
         page = _decode(body, Page[TraceRow])
         table = _table("trace", "session", "turn", "engine", "plan", "status", "fidelity", "prompt", "sampled", "ms")
         for row in page.items:
@@ -118,7 +124,7 @@ class Reader:
         return self._show(table, page.next, page.complete)
 
     def trace(self, trace_id: str) -> None:
-        body = self._get(f"/api/traces/{trace_id}", {})
+        body = self._get(f"/api/traces/{quote(trace_id, safe='')}", {})
         if self.as_json:
             return self._print(body)
         row = _decode(body, TraceRow)
@@ -156,14 +162,14 @@ class Reader:
             raise CannotRead(f"no gateway answers at {self.url}: {exc}; --url says where it is") from exc
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             raise CannotRead(f"{self.url} is no URL of a gateway: {exc}") from exc
-        if answer.status_code in (401, 403):
-            raise CannotRead(f"{self.url} wants another key: put the gateway's admin key into ROLLOUT_GATEWAY_API_KEY")
+        if answer.status_code == 401:
+            raise CannotRead(f"{_reason(answer.content)} Here: by ROLLOUT_GATEWAY_API_KEY in the environment.")
         if answer.status_code != 200:
-            raise CannotRead(f"{self.url}{path}: {answer.status_code}: {_reason(answer.content)}")
+            raise CannotRead(f"{self.url}{path} answers {answer.status_code}: {_reason(answer.content)}")
         return answer.content
 
     def _print(self, body: bytes) -> None:
-        self.console.print(body.decode(), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(msgspec.json.format(body, indent=2).decode(), markup=False, highlight=False, soft_wrap=True)
 
     def _show(self, table: Table, following: str | None, complete: bool) -> None:
         self.console.print(table, highlight=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gateway.commands.errors import CommandFailed
 from gateway.commands.server import Gateway, Server
-from gateway.settings import Settings
+from gateway.settings import LogLevel, Settings
 
 BACKLOG = 2048
 
@@ -24,12 +24,16 @@ def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Se
     """Serve until told to stop. Raises CannotServe."""
     from gateway.app import create_app
 
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
-    if settings.log_level == "info":
-        logging.getLogger("uvicorn.error").setLevel("WARNING")  # Its greeting; ours says more.
+    _log(settings.log_level)
     run(create_app(settings), settings, ready_file=ready_file, announce=announce)
+
+
+def _log(level: LogLevel) -> None:
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True)
+    server = logging.getLogger("uvicorn.error")
+    server.addFilter(lambda record: record.msg != "Application startup failed. Exiting.")  # We say why.
+    if level == "info":
+        server.setLevel("WARNING")  # Its greeting; ours says more.
 
 
 def run(
