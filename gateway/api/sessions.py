@@ -17,7 +17,6 @@ from gateway.api.inputs import Cursor, JsonObject, Label, Limit, Strict, Timesta
 from gateway.api.listing import JSON, json_answer, with_news
 from gateway.api.parts import Parts
 from gateway.sessions import SESSION_ID_PATTERN, check_session_id
-from storage.errors import SessionNotFound
 from storage.ids import new_id
 from storage.records import PAGE_LIMIT, SessionChanges, SessionQuery
 
@@ -129,7 +128,7 @@ async def finish_session(session_id: SessionId, parts: Parts, body: Ending | Non
 async def delete_session(session_id: SessionId, parts: Parts) -> None:
     """Delete a session with all its traces. Its id is not used again, and what is still written for it is dropped."""
     if not await parts.sessions.delete(check_session_id(session_id)):
-        raise SessionNotFound(session_id)
+        await parts.sessions.get(session_id)  # Raises: there is none, or there was one.
 
 
 def _origin(request: Request, public_url: str | None) -> str:
