@@ -15,3 +15,6 @@ _ALL: Final = (DynamoScript, OpenAIScript, SglangScript, VllmScript)
 
 SCRIPTS: Final[Mapping[str, Callable[..., EngineScript]]] = {script.engine: script for script in _ALL}
 """By engine. Each takes `model`, and as it wishes `version`, `variant` and `tokens_per_chunk`, by keyword."""
+
+TELLING: Final = tuple(script.engine for script in _ALL if script.tells_ids)
+"""The engines that tell token ids at all."""

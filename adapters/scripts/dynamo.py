@@ -36,6 +36,7 @@ _NVEXT: Final = (
 @dataclass(frozen=True, slots=True)
 class DynamoScript:
     engine: ClassVar[str] = "dynamo"
+    tells_ids: ClassVar[bool] = True
     model: str
     version: str = "1.6.1"
     variant: str | None = None

@@ -15,6 +15,7 @@ from adapters.scripts.speech import Speech, Token
 @dataclass(frozen=True, slots=True)
 class OpenAIScript:
     engine: ClassVar[str] = "openai"
+    tells_ids: ClassVar[bool] = False
     model: str
     version: str = "1"
     variant: str | None = None

@@ -53,6 +53,8 @@ class EngineScript(Protocol):
     """One engine in one version. Implementations are frozen and hold no state."""
 
     engine: ClassVar[str]
+    tells_ids: ClassVar[bool]
+    """Whether it tells token ids at all."""
 
     @property
     def model(self) -> str: ...

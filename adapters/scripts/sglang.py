@@ -36,6 +36,7 @@ class _Flags(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class SglangScript:
     engine: ClassVar[str] = "sglang"
+    tells_ids: ClassVar[bool] = True
     model: str
     version: str = "0.5.23"
     variant: str | None = None

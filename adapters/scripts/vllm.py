@@ -49,6 +49,7 @@ class _Flags(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class VllmScript:
     engine: ClassVar[str] = "vllm"
+    tells_ids: ClassVar[bool] = True
     model: str
     version: str = "0.33.0"
     tokens_per_chunk: int = 1

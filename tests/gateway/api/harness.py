@@ -1,0 +1,117 @@
+"""The API over a real store, called in this process, with servers that answer as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from starlette.routing import Mount, Router
+
+from adapters.schema import Choice, RecordedRequest, Session, Trace, Usage
+from adapters.server import Server
+from adapters.token_ids import TokenIds
+from gateway.api.app import create_api
+from gateway.api.documentation import documentation_routes
+from gateway.api.parts import ApiParts
+from gateway.backends import Backend, Backends
+from gateway.exchange import Counters
+from gateway.sessions import Sessions
+from gateway.settings import BackendSettings, load
+from gateway.upstream import NothingSent
+from storage.store import Store
+
+STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
+
+
+@dataclass
+class Detector:
+    """Says of each URL what it is told to; any other can't be reached."""
+
+    servers: dict[str, Server] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def detect(self, backend: Backend) -> Server:
+        self.asked.append(backend.settings.url)
+        try:
+            return self.servers[backend.settings.url]
+        except KeyError:
+            raise NothingSent(backend.name, "connection refused") from None
+
+
+@dataclass
+class Api:
+    client: httpx.AsyncClient
+    store: Store
+    sessions: Sessions
+    backends: Backends
+    detector: Detector
+    parts: ApiParts
+    app: Router
+
+    async def record(self, trace: Trace, session: Session | None = None) -> Trace:
+        """A trace that is in the database, and its session."""
+        self.store.begin(replace(trace, status="running"), session or Session(trace.session_id, STARTED))
+        await self.store.finish(trace, timeout=10)
+        return trace
+
+
+@asynccontextmanager
+async def api(
+    tmp_path: Path,
+    *,
+    backends: tuple[str, ...] = (),
+    environ: Mapping[str, str] | None = None,
+    peer: str = "127.0.0.1",
+    base_url: str = "http://127.0.0.1:9090",
+    **settings: Any,
+) -> AsyncIterator[Api]:
+    told = load(environ={}, flags={"database": f"sqlite:///{tmp_path / 'rollouts.db'}", **settings})
+    store = Store.open(told.database, gateway_id="gateway-1")
+    detector = Detector()
+    known = Backends([Backend(BackendSettings.parse(each)) for each in backends], detector)
+    sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in told.keys])
+    parts = ApiParts(
+        store=store,
+        sessions=sessions,
+        backends=known,
+        settings=told,
+        counters=Counters(answered=3, recorded=3),
+        gateway_id="gateway-1",
+        environ=environ or {},
+    )
+    application = create_api(parts)
+    root = Router([Mount("/api", application), *documentation_routes(application, ["/v1/chat/completions"])])
+    transport = httpx.ASGITransport(root, client=(peer, 40000))
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
+            yield Api(client, store, sessions, known, detector, parts, root)
+    finally:
+        await store.close()
+
+
+def trace(number: int = 0, session_id: str = "s1", **fields: Any) -> Trace:
+    """A trace as a vLLM call leaves it."""
+    values: dict[str, Any] = {
+        "trace_id": f"01930000-0000-7000-8000-{number:012d}",
+        "session_id": session_id,
+        "dialect": "chat",
+        "status": "ok",
+        "started_at": STARTED + timedelta(seconds=number),
+        "request": RecordedRequest(b'{"model": "m",\n "temperature": 1.0}', {"user-agent": "a"}),
+        "model": "m",
+        "backend": "gpu-1",
+        "engine": "vllm",
+        "plan": "streamed",
+        "prompt_token_ids": TokenIds([1, 2, 3]),
+        "choices": (Choice(0, token_ids=TokenIds([4, 5]), logprobs=(-0.5, None), text="Hi", finish_reason="stop"),),
+        "usage": Usage(3, 2, 5),
+        "fidelity": "exact",
+        "logprobs_fidelity": "exact",
+        "weight_version": "7",
+    }
+    return Trace(**{**values, **fields})
