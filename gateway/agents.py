@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi import headers_of, send_whole
 from gateway.dialects import openai_errors
@@ -79,9 +79,6 @@ async def _send_json(
 
 def agent_routes(proxy: Proxy, sessions: Sessions, list_models: Callable[[], Awaitable[bytes]]) -> list[BaseRoute]:
     models = ModelsEndpoint(sessions, list_models)
-    endpoints = {path: AgentEndpoint(proxy, dialect) for path, dialect in ENDPOINTS.items()}
-    return [
-        Route(prefix + path, endpoint)
-        for prefix in _PREFIXES
-        for path, endpoint in [*endpoints.items(), ("/v1/models", models)]
-    ]
+    endpoints: dict[str, ASGIApp] = {path: AgentEndpoint(proxy, dialect) for path, dialect in ENDPOINTS.items()}
+    endpoints["/v1/models"] = models
+    return [Route(prefix + path, endpoint) for prefix in _PREFIXES for path, endpoint in endpoints.items()]

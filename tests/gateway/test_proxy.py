@@ -96,10 +96,9 @@ async def test_text_chunks_are_not_held(tmp_path: Path) -> None:
         served.agent.stream("POST", CHAT, json={**HELLO, "stream": True}) as response,
     ):
         seen = b""
-        async for data in response.aiter_raw():
-            seen += data
-            if seen.count(b"data: ") == 4:
-                break
+        chunks = response.aiter_raw()
+        while seen.count(b"data: ") < 4:
+            seen += await anext(chunks)
         await _until(lambda: served.statuses() == [("running", "none")])
 
 
