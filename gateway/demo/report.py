@@ -1,0 +1,89 @@
+"""What the demo shows: a table of what was captured, one session token by token, and where to look next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from adapters.scripts.vocabulary import piece
+from gateway.demo.captured import Captured
+
+# Marks as well as colours: for who does not see colours, and for output that has none.
+_OPEN, _CLOSE, _BETWEEN, _NEW_LINE = "⟦", "⟧", "│", "⏎\n"
+_SAMPLED: Final = "bold green"
+
+
+def show_table(console: Console, sessions: Sequence[Captured]) -> None:
+    table = Table(title="What the gateway captured", title_justify="left", header_style="bold")
+    for column in ("session", "engine", "turns", "plan", "fidelity", "given ids", "sampled ids", "logprobs"):
+        table.add_column(column, justify="right" if column in ("turns", "given ids", "sampled ids") else "left")
+    for session in sessions:
+        sequence = session.sequence
+        sampled = sum(by_policy for _, by_policy in sequence)
+        logprobs = sum(len(choice.logprobs or ()) for trace in session.traces for choice in trace.choices)
+        table.add_row(
+            session.session_id,
+            session.engine,
+            str(len(session.traces)),
+            _each(trace.plan for trace in session.traces),
+            _each(trace.fidelity for trace in session.traces),
+            str(len(sequence) - sampled),
+            str(sampled),
+            f"{logprobs} {_each(trace.logprobs_fidelity for trace in session.traces)}",
+        )
+    console.print(table)
+
+
+def show_tokens(console: Console, session: Captured) -> None:
+    text = Text()
+    for by_policy, run in groupby(session.sequence, key=lambda token: token[1]):
+        pieces = _pieces([token_id for token_id, _ in run])
+        text.append(
+            f"{_OPEN}{_BETWEEN.join(pieces)}{_CLOSE}" if by_policy else "".join(pieces),
+            _SAMPLED if by_policy else "dim",
+        )
+    legend = Text.assemble(
+        (f"{_OPEN}sampled{_CLOSE}", _SAMPLED), " by the policy, token by token   ", ("given", "dim"), " by the prompt"
+    )
+    console.print(
+        Panel(text, title=f"{session.session_id}: one sequence of tokens", title_align="left", subtitle=legend)
+    )
+
+
+def show_next(console: Console, url: str, *, serving: bool) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    if serving:
+        table.add_row("API", Text(f"{url}/docs", "cyan"))
+        table.add_row("traces", f"rollout-gateway traces list --url {url}")
+        table.add_row("agents", f"base_url = {url}/sessions/my-session/v1")
+        table.add_row("stop", "Ctrl-C")
+    else:
+        table.add_row("look around in it", "rollout-gateway demo --serve")
+        table.add_row("check your own server", "rollout-gateway verify http://localhost:8000")
+        table.add_row("put a gateway before it", "rollout-gateway serve --backend http://localhost:8000")
+    console.print(table, soft_wrap=True)
+
+
+def _each(values: object) -> str:
+    assert not isinstance(values, str)
+    return ", ".join(dict.fromkeys(str(value) for value in values))  # type: ignore[attr-defined]
+
+
+def _pieces(ids: Sequence[int]) -> list[str]:
+    """Readable pieces: fragments of a character are joined to their last one."""
+    pieces: list[str] = []
+    held = b""
+    for token_id in ids:
+        held += piece(token_id)
+        try:
+            pieces.append(held.decode().replace("\n", _NEW_LINE))
+            held = b""
+        except UnicodeDecodeError:
+            continue
+    return [*pieces, held.decode(errors="replace")] if held else pieces

@@ -1,0 +1,96 @@
+"""The demo from start to end: servers, gateway, agent, then a look at what the database has."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import tempfile
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+import httpx
+import msgspec
+from rich.console import Console
+
+from adapters.scripts import TELLING
+from adapters.scripts.replies import by_turn
+from adapters.scripts.speech import Called, say
+from gateway.app import create_app
+from gateway.commands.errors import CommandFailed
+from gateway.demo.agent import run_agent
+from gateway.demo.captured import Captured, Trace
+from gateway.demo.report import show_next, show_table, show_tokens
+from gateway.scripted import ScriptedServer, listening, running
+from gateway.settings import BackendSettings, Settings
+
+_TURNS: Final = by_turn(
+    say("Let me look it up.", calls=[Called("get_weather", '{"city": "Paris"}')]),
+    say(calls=[Called("get_weather", '{"city": "London"}')]),
+    say("It is 18 °C and sunny in Paris, and 11 °C with rain in London. ☂"),
+)
+
+
+class _NewSession(msgspec.Struct):
+    session_id: str
+    base_url: str
+    key: str
+
+
+class _Page(msgspec.Struct):
+    items: tuple[Trace, ...]
+
+
+def main(*, serve: bool, port: int | None) -> int:
+    """0 if every token that was sampled is in the database, exactly; 1 otherwise. Raises CommandFailed."""
+    console = Console(highlight=False)
+    try:
+        return asyncio.run(_demo(console, serve=serve, port=port or 0))
+    except KeyboardInterrupt:
+        return 0
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            raise
+        raise CommandFailed(f"port {port} is in use; without --port any free one is taken") from exc
+
+
+async def _demo(console: Console, *, serve: bool, port: int) -> int:
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollout-gateway-demo-")))
+        servers = {engine: ScriptedServer(engine, model=f"tiny-{engine}", reply=_TURNS) for engine in TELLING}
+        urls = {engine: await stack.enter_async_context(running(server)) for engine, server in servers.items()}
+        settings = Settings(
+            database=f"sqlite:///{folder / 'rollouts.db'}",
+            backends=tuple(BackendSettings(url=url, name=engine) for engine, url in urls.items()),
+        )
+        gateway = await stack.enter_async_context(listening(create_app(settings), port=port, lifespan=True))
+        console.print(f"A gateway on {gateway} before scripted servers in the shapes of {', '.join(TELLING)}.\n")
+        api = await stack.enter_async_context(httpx.AsyncClient(base_url=f"{gateway}/api", trust_env=False))
+        sessions = [await _rollout(console, api, engine, server) for engine, server in servers.items()]
+        show_table(console, sessions)
+        show_tokens(console, sessions[0])
+        defects = [defect for session in sessions for defect in session.defects(servers[session.engine].calls)]
+        for defect in defects:
+            console.print(defect, style="bold red")
+        if not defects:
+            console.print("Each id and each logprob is the one that its server sampled.\n", style="bold")
+        show_next(console, gateway, serving=serve)
+        if serve:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        return 1 if defects else 0
+
+
+async def _rollout(console: Console, api: httpx.AsyncClient, engine: str, server: ScriptedServer) -> Captured:
+    """One session: made by its trainer, used by its agent, read back by its trainer."""
+    asked = {"session_id": f"demo-{engine}", "run_id": "demo", "group_id": "weather"}
+    created = await api.post("/sessions", json=asked)
+    session = msgspec.json.decode(created.raise_for_status().content, type=_NewSession)
+    console.print(f"[bold]{session.session_id}[/bold]  base_url = {session.base_url}")
+    await run_agent(
+        session.base_url, session.key, server.script.model, lambda said: console.print(f"  {said}", markup=False)
+    )
+    await api.post(f"/sessions/{session.session_id}/finish")
+    listed = await api.get(f"/sessions/{session.session_id}/traces")
+    page = msgspec.json.decode(listed.raise_for_status().content, type=_Page)
+    return Captured(session.session_id, engine, page.items)

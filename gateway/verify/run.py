@@ -1,0 +1,75 @@
+"""`verify` from a URL to an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import SecretStr
+
+from adapters.engines import UnknownEngine
+from gateway.backends import Backend, Backends
+from gateway.commands.errors import CommandFailed
+from gateway.detection import Detection
+from gateway.dispatch import Dispatcher
+from gateway.settings import BackendSettings
+from gateway.upstream import Upstream, UpstreamError
+from gateway.verify.asking import Asker, NotHeard
+from gateway.verify.checks import CHECKS, PLAIN, Decoder
+from gateway.verify.report import Report, Row, show, write_json
+from gateway.verify.tokenizer import load
+
+# An engine's first call with logprobs can wait for a compile of half a minute.
+_PATIENCE = 300.0
+
+
+def main(url: str, *, model: str | None, tokenizer: str | None, json_output: bool, api_key: str | None) -> int:
+    """0: every check passed or can't be made; 1: one failed; 2: the server can't be asked. Raises CommandFailed."""
+    decoder = load(tokenizer) if tokenizer is not None else None
+    settings = BackendSettings.parse(url)
+    if api_key is not None:
+        settings = settings.model_copy(update={"api_key": SecretStr(api_key)})
+    report = asyncio.run(verify(settings, model=model, decoder=decoder))
+    (write_json if json_output else show)(report)
+    return report.exit_status
+
+
+async def verify(settings: BackendSettings, *, model: str | None, decoder: Decoder | None) -> Report:
+    """Raises CommandFailed where it is not told which model to ask."""
+    async with Upstream(connect_timeout=5.0) as upstream:
+        backend = Backend(settings)
+        backends = Backends([backend], Detection(upstream, timeout=5.0))
+        try:
+            server = await backends.server(backend)
+        except UpstreamError as exc:
+            return Report(settings.url, error=f"the server can't be asked: {exc}")
+        except UnknownEngine as exc:
+            raise CommandFailed(str(exc)) from exc
+        finally:
+            await backends.close()
+        asked = model or next(iter(server.models), None)
+        if asked is None:
+            raise CommandFailed(
+                f"{settings.url} does not say which models it serves: give one with --model", exit_status=2
+            )
+        asker = Asker(Dispatcher(backends, upstream, first_byte_timeout=_PATIENCE), asked, patience=_PATIENCE)
+        rows = tuple([Row(check, await check.finding(asker, decoder)) for check in CHECKS])
+        captured = [await _captured(asker, stream=stream) for stream in (False, True)]
+        # A refusal of a flag corrects what is known of the server.
+        return Report(settings.url, asked, backend.server or server, rows, tuple(captured))
+
+
+async def _captured(asker: Asker, *, stream: bool) -> str:
+    call = "a streamed call" if stream else "a whole call"
+    try:
+        heard = await asker.ask(PLAIN, stream=stream)
+    except NotHeard as exc:
+        return f"{call}: no answer ({exc})"
+    verdict = heard.outcome.verdict
+    ids = _because(verdict.fidelity, verdict.fidelity_reason)
+    logprobs = _because(verdict.logprobs_fidelity, verdict.logprobs_reason)
+    place = f" at {heard.completion.source}" if heard.completion.source else ""
+    return f"{call}: plan {heard.how}, ids {ids}{place}, logprobs {logprobs}"
+
+
+def _because(word: str, reason: str | None) -> str:
+    return f"{word} ({reason})" if reason else word

@@ -1,0 +1,164 @@
+"""`verify` against scripted servers: what passes, what fails, what can't be told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from adapters.scripts import vocabulary
+from adapters.scripts.replies import fixed
+from adapters.scripts.speech import Called, say
+from adapters.token_ids import TokenIds
+from gateway.commands.errors import CommandFailed
+from gateway.scripted import Fault, ScriptedServer, free_port, running
+from gateway.settings import BackendSettings
+from gateway.verify import main
+from gateway.verify.report import Report, show, write_json
+from gateway.verify.run import verify
+
+CALL = fixed(say(calls=[Called("get_weather", '{"city": "Paris"}')]))
+
+
+class Vocabulary:
+    """The scripted servers' own."""
+
+    def decode(self, ids: TokenIds) -> str:
+        return vocabulary.decode(ids)
+
+
+async def verified(server: ScriptedServer, **told: str) -> Report:
+    async with running(server) as url:
+        return await verify(BackendSettings(url=url, **told), model=None, decoder=Vocabulary())
+
+
+def results(report: Report) -> dict[str, str]:
+    return {row.check.name: row.finding.result for row in report.rows}
+
+
+async def test_a_server_that_tells_all_passes_all() -> None:
+    report = await verified(ScriptedServer("vllm"))
+    assert set(results(report).values()) == {"pass"}
+    assert report.exit_status == 0
+    assert report.server is not None
+    assert (report.server.engine, report.server.version, report.model) == ("vllm", "0.33.0", "scripted")
+
+
+async def test_it_says_what_the_gateway_would_capture() -> None:
+    report = await verified(ScriptedServer("vllm"))
+    whole, streamed = report.captured
+    assert whole.startswith("a whole call: plan whole, ids exact at ")
+    assert streamed.startswith("a streamed call: plan streamed, ids exact at ")
+    assert streamed.endswith("logprobs exact")
+
+
+async def test_a_server_that_tells_text_alone_fails_nothing() -> None:
+    report = await verified(ScriptedServer("openai"))
+    assert set(results(report).values()) == {"can't"}
+    assert report.exit_status == 0
+
+
+async def test_ids_lost_in_streamed_tool_calls_are_found() -> None:
+    # It says of itself a version in which that was mended.
+    report = await verified(ScriptedServer("vllm", version="0.12.0", reply=CALL), engine="vllm", version="0.33.0")
+    tools = next(row.finding for row in report.rows if row.check.name == "tools")
+    assert tools.result == "fail"
+    assert "ids and counts" in tools.reason
+    assert report.exit_status == 1
+
+
+async def test_the_buffered_plan_makes_the_same_server_pass() -> None:
+    report = await verified(ScriptedServer("vllm", version="0.12.0", reply=CALL))
+    assert results(report)["tools"] == "pass"
+    assert "streams are buffered" in next(
+        row.finding.reason for row in report.rows if row.check.name == "streamed as whole"
+    )
+
+
+async def test_a_text_that_its_ids_do_not_say_is_found() -> None:
+    class Wrong:
+        def decode(self, ids: TokenIds) -> str:
+            return "something else"
+
+    async with running(ScriptedServer("vllm")) as url:
+        report = await verify(BackendSettings(url=url), model=None, decoder=Wrong())
+    assert results(report)["ids and text"] == "fail"
+
+
+async def test_a_refusal_is_told_in_the_servers_words() -> None:
+    def fault_for(server: ScriptedServer) -> None:
+        server.fault = Fault(status=400, body=b'{"error":{"message":"not today","type":"x","code":400}}')
+
+    server = ScriptedServer("vllm")
+    async with running(server) as url:
+        fault_for(server)
+        report = await verify(BackendSettings(url=url, engine="vllm", version="0.33.0"), model="scripted", decoder=None)
+    assert set(results(report).values()) == {"can't"}
+    assert "not today" in report.rows[0].finding.reason
+
+
+async def test_a_broken_answer_is_a_failure() -> None:
+    server = ScriptedServer("vllm", fault=Fault(after_bytes=40))
+    report = await verified(server, engine="vllm", version="0.33.0")
+    assert set(results(report).values()) == {"fail"}
+    assert report.exit_status == 1
+
+
+async def test_equal_calls_are_asked_once() -> None:
+    server = ScriptedServer("vllm")
+    await verified(server)
+    bodies = [call.body for call in server.calls]
+    assert len(bodies) == len(set(bodies))
+
+
+def test_a_server_that_is_not_there_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert main(url, model=None, tokenizer=None, json_output=True, api_key=None) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["url"] == url
+    assert "can't be asked" in told["error"]
+
+
+async def test_an_unknown_engine_is_named() -> None:
+    with pytest.raises(CommandFailed, match="unknown engine 'nosuch'"):
+        await verified(ScriptedServer("vllm"), engine="nosuch")
+
+
+async def test_a_server_that_names_no_model_has_to_be_told_one() -> None:
+    server = ReplayServer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+    async with server.running() as url:
+        with pytest.raises(CommandFailed, match="--model"):
+            await verify(BackendSettings(url=url), model=None, decoder=None)
+
+
+def test_a_tokenizer_is_never_downloaded() -> None:
+    with pytest.raises(CommandFailed, match="there is no such folder"):
+        main("http://127.0.0.1:1", model=None, tokenizer="org/model", json_output=False, api_key=None)
+
+
+async def test_the_command_asks_with_the_key_that_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    server = ScriptedServer("vllm", api_key="secret")
+    async with running(server) as url:
+        status = await asyncio.to_thread(main, url, model=None, tokenizer=None, json_output=True, api_key="secret")
+    told = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert told["engine"] == "vllm"
+    assert {check["name"]: check["result"] for check in told["checks"]}["n = 2"] == "pass"
+    assert "secret" not in json.dumps(told)
+
+
+async def test_the_table_has_each_check_and_its_result(capsys: pytest.CaptureFixture[str]) -> None:
+    report = await verified(ScriptedServer("vllm"))
+    show(report)
+    table = capsys.readouterr().out
+    assert all(row.check.name in table for row in report.rows)
+    assert table.count("pass") == len(report.rows)
+
+
+async def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    report = await verified(ScriptedServer("vllm"))
+    write_json(report)
+    told = json.loads(capsys.readouterr().out)
+    assert [check["name"] for check in told["checks"]] == [row.check.name for row in report.rows]
+    assert told["captured"] == list(report.captured)
