@@ -12,7 +12,7 @@ from adapters.scripts.replies import fixed
 from adapters.scripts.speech import Called, say
 from adapters.token_ids import TokenIds
 from gateway.commands.errors import CommandFailed
-from gateway.scripted import Fault, ScriptedServer, free_port, running
+from gateway.scripted import Fault, ReplayServer, ScriptedServer, free_port, running
 from gateway.settings import BackendSettings
 from gateway.verify import main
 from gateway.verify.report import Report, show, write_json
