@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -12,11 +12,16 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.agents import agent_routes, not_found, refuse
-from gateway.backends import Backend, Backends
+from gateway.api.app import create_api
+from gateway.api.documentation import documentation_routes
+from gateway.api.parts import ApiParts
+from gateway.backends import Backends
 from gateway.detection import Detection
+from gateway.dialects.table import ENDPOINTS
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.health import Endpoint, Health
+from gateway.known_backends import known_backends
 from gateway.models import list_models
 from gateway.proxy import Proxy, ProxySettings
 from gateway.refusals import Defect
@@ -32,8 +37,9 @@ logger = logging.getLogger(__name__)
 class Gateway:
     """The root ASGI application. It owns the lifespan of everything mounted below it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
+        self._environ = environ
         self._app: ASGIApp | None = None
         self._lifespan = Router(lifespan=self._opened)
         self._stopping = False
@@ -65,17 +71,20 @@ class Gateway:
 
     @asynccontextmanager
     async def _opened(self, _: object) -> AsyncIterator[None]:
-        async with opened(self._settings, lambda: self._stopping) as app:
+        async with opened(self._settings, self._environ, lambda: self._stopping) as app:
             self._app = app
             yield
 
 
-def create_app(settings: Settings) -> Gateway:
-    return Gateway(settings)
+def create_app(settings: Settings, environ: Mapping[str, str] | None = None) -> Gateway:
+    """`environ` has the keys of backends that administrators add, by the variables that they name."""
+    return Gateway(settings, environ or {})
 
 
 @asynccontextmanager
-async def opened(settings: Settings, stopping: Callable[[], bool] = lambda: False) -> AsyncIterator[ASGIApp]:
+async def opened(
+    settings: Settings, environ: Mapping[str, str], stopping: Callable[[], bool]
+) -> AsyncIterator[ASGIApp]:
     """A gateway that serves for as long as the context is open. Raises StorageError where its database can't be."""
     async with AsyncExitStack() as stack:
         gateway_id = new_id()
@@ -83,10 +92,11 @@ async def opened(settings: Settings, stopping: Callable[[], bool] = lambda: Fals
         stack.push_async_callback(store.close)
         upstream = await stack.enter_async_context(Upstream(connect_timeout=settings.connect_timeout))
         detection = Detection(upstream, timeout=settings.detect_timeout)
-        backends = Backends([Backend(named) for named in settings.backends], detection)
+        backends = Backends(await known_backends(settings, store, environ), detection)
         stack.push_async_callback(backends.close)
         sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in settings.keys])
-        parts = ExchangeParts(
+        counters = Counters()
+        exchange = ExchangeParts(
             sessions=sessions,
             store=store,
             dispatcher=Dispatcher(backends, upstream, first_byte_timeout=settings.first_byte_timeout),
@@ -97,20 +107,35 @@ async def opened(settings: Settings, stopping: Callable[[], bool] = lambda: Fals
                 total_timeout=settings.total_timeout,
                 max_answer_bytes=settings.max_answer_bytes,
             ),
-            counters=Counters(),
+            counters=counters,
         )
         proxy = Proxy(
-            parts,
+            exchange,
             ProxySettings(
                 gateway_id=gateway_id,
                 keepalive_interval=settings.keepalive_interval,
                 max_body_bytes=settings.max_body_bytes,
             ),
         )
+        models = partial(list_models, backends, upstream, patience=settings.detect_timeout)
         health = Health(store, backends, stopping)
+        api = create_api(
+            ApiParts(
+                store=store,
+                sessions=sessions,
+                backends=backends,
+                settings=settings,
+                counters=counters,
+                gateway_id=gateway_id,
+                environ=environ,
+                stopping=stopping,
+            )
+        )
         routes: list[BaseRoute] = [
-            *agent_routes(proxy, sessions, partial(list_models, backends, upstream, timeout=settings.first_byte_timeout)),
-            Route("/healthz", Endpoint(lambda: [])),
+            *agent_routes(proxy, sessions, models),
+            Mount("/api", api),
+            Route("/healthz", Endpoint(list)),
             Route("/readyz", Endpoint(health.problems)),
+            *documentation_routes(api, [*ENDPOINTS, "/v1/models"]),
         ]
         yield Router(routes, redirect_slashes=False, default=not_found)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from adapters.answer import Outcome
 
+from adapters.answer import Outcome
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace

@@ -45,19 +45,19 @@ class Detection:
         return server
 
     async def _ask(
-        self, backend: Backend, questions: Sequence[Question], timeout: float
+        self, backend: Backend, questions: Sequence[Question], patience: float
     ) -> tuple[Replies, UpstreamError | None]:
         """The replies that came, and the failure of one of the others."""
-        tried = await asyncio.gather(*(self._reply(backend, question, timeout) for question in questions))
+        tried = await asyncio.gather(*(self._reply(backend, question, patience) for question in questions))
         replies = {q.key: reply for q, reply in zip(questions, tried, strict=True) if isinstance(reply, Reply)}
         return replies, next((reply for reply in tried if isinstance(reply, UpstreamError)), None)
 
-    async def _reply(self, backend: Backend, question: Question, timeout: float) -> Reply | UpstreamError:
+    async def _reply(self, backend: Backend, question: Question, patience: float) -> Reply | UpstreamError:
         headers = backend.headers()
         if question.body is not None:
             headers.append(("content-type", "application/json"))
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(patience):
                 answer = await self._upstream.send(
                     backend.name,
                     "GET" if question.body is None else "POST",
@@ -72,5 +72,5 @@ class Detection:
         except UpstreamError as exc:
             return exc
         except TimeoutError:
-            return TimedOut(backend.name, f"no answer to {question.path} within {timeout:g} s")
+            return TimedOut(backend.name, f"no answer to {question.path} within {patience:g} s")
         return Reply(answer.status, dict(answer.headers), body)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from adapters.adapter import Adapter
 from adapters.engines import adapter_for
 from adapters.errors import read_error
-
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Capture, Error

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from adapters.answer import AnswerReader, Outcome
 from adapters.answer_shape import Delta
-
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Error, Status, Trace

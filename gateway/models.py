@@ -17,9 +17,9 @@ class _Listed(msgspec.Struct):
     data: list[dict[str, msgspec.Raw]]
 
 
-async def list_models(backends: Backends, upstream: Upstream, *, timeout: float) -> bytes:
+async def list_models(backends: Backends, upstream: Upstream, *, patience: float) -> bytes:
     """The body of an OpenAI model list. Raises NoBackendAvailable when no backend answers."""
-    lists = await asyncio.gather(*(_models_of(backend, upstream, timeout) for backend in backends.all()))
+    lists = await asyncio.gather(*(_models_of(backend, upstream, patience) for backend in backends.all()))
     if all(listed is None for listed in lists):
         raise NoBackendAvailable("No backend could be asked for its models.")
     by_id: dict[bytes, dict[str, msgspec.Raw]] = {}
@@ -29,13 +29,11 @@ async def list_models(backends: Backends, upstream: Upstream, *, timeout: float)
     return msgspec.json.encode({"object": "list", "data": list(by_id.values())})
 
 
-async def _models_of(backend: Backend, upstream: Upstream, timeout: float) -> list[dict[str, msgspec.Raw]] | None:
+async def _models_of(backend: Backend, upstream: Upstream, patience: float) -> list[dict[str, msgspec.Raw]] | None:
     """None where the backend did not answer with a list."""
     try:
-        async with asyncio.timeout(timeout):
-            answer = await upstream.send(
-                backend.name, "GET", backend.url_of("/v1/models"), headers=backend.headers()
-            )
+        async with asyncio.timeout(patience):
+            answer = await upstream.send(backend.name, "GET", backend.url_of("/v1/models"), headers=backend.headers())
             try:
                 body = await answer.body(_LIST_BYTES)
             finally:

@@ -25,7 +25,7 @@ def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Se
     from gateway.app import create_app
 
     _log(settings.log_level)
-    run(create_app(settings), settings, ready_file=ready_file, announce=announce)
+    run(create_app(settings, os.environ), settings, ready_file=ready_file, announce=announce)
 
 
 def _log(level: LogLevel) -> None:
