@@ -34,6 +34,7 @@ Columns: TypeAlias = Mapping[str, Any]
 """Values by column name; the table says which type each has."""
 
 DIGEST_SIZE: Final = 16
+_LENGTHS: Final = struct.Struct("<4Q")
 PLAIN_COLUMNS: Final = (
     "session_id",
     "trace_id",
@@ -81,8 +82,9 @@ class Payload:
 
     def digest(self) -> bytes:
         # SHA-256 is the fastest strong hash where the processor has instructions for it (73 µs for 32,000 ids).
-        whole = hashlib.sha256(self.ids)
-        for part in (self.text, self.logprobs, self.experts):
+        parts = (self.ids, self.text, self.logprobs, self.experts)
+        whole = hashlib.sha256(_LENGTHS.pack(*map(len, parts)))
+        for part in parts:
             whole.update(part)
         return whole.digest()[:DIGEST_SIZE]
 

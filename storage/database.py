@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects.sqlite import Insert, insert
@@ -35,7 +35,7 @@ class Database:
         self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, begin="BEGIN", size=READERS)
 
     @classmethod
-    def open(cls, url: str) -> Database:
+    def open(cls, url: str) -> Self:
         """`sqlite:///rollouts.db`, or a path. Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
         path = _sqlite_path(url)
         try:

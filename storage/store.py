@@ -37,7 +37,7 @@ class Store:
     """
 
     def __init__(self, database: Database, *, gateway_id: str, queue_bytes: int) -> None:
-        self._database = database
+        self.database = database
         self._overlay = Overlay()
         self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
@@ -48,7 +48,11 @@ class Store:
 
         What gateways that died left `running` becomes `interrupted`. Raises CannotOpen, SchemaNewer, AlreadyServed.
         """
-        database = Database.open(url)
+        return cls.start(Database.open(url), gateway_id=gateway_id, queue_bytes=queue_bytes)
+
+    @classmethod
+    def start(cls, database: Database, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
+        """On a database that is open already, and is the store's from now on."""
         gateways.start(database)
         store = cls(database, gateway_id=gateway_id, queue_bytes=queue_bytes)
         store._writer.start()
@@ -153,7 +157,7 @@ class Store:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._writer.close, _CLOSE_WAITS_S)
         await loop.run_in_executor(None, self._readers.shutdown)
-        self._database.close()
+        self.database.close()
 
     def _put(self, job: Job) -> None:
         self._writer.put(job)
@@ -171,7 +175,7 @@ class Store:
         **kwargs: Arguments.kwargs,
     ) -> Result:
         def read() -> Result:
-            with self._database.read() as db:
+            with self.database.read() as db:
                 return query(db, *args, **kwargs)
 
         return await asyncio.get_running_loop().run_in_executor(self._readers, read)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.deltas import BadDelta, Encoder, common_prefix, decode
+
+encode = Encoder().encode
+
+
+def noise(length: int, seed: int) -> bytes:
+    return random.Random(seed).randbytes(length)
+
+
+@given(st.binary(max_size=3000), st.none() | st.binary(max_size=3000))
+def test_what_is_encoded_is_decoded(payload: bytes, base: bytes | None) -> None:
+    assert decode(encode(payload, base), base) == payload
+
+
+@given(st.integers(0, 40_000), st.integers(0, 3000), st.binary(max_size=40))
+def test_what_shares_a_beginning_is_decoded(prefix: int, length: int, inserted: bytes) -> None:
+    base = noise(50_000, seed=1)
+    payload = base[:prefix] + inserted + base[prefix + 10 : prefix + 10 + length]
+    assert decode(encode(payload, base), base) == payload
+
+
+def test_a_growing_history_costs_its_new_part() -> None:
+    base, new = noise(400_000, seed=1), noise(1_000, seed=2)
+    assert len(encode(base + new, base)) < 1_100
+
+
+def test_a_history_that_changed_near_its_start_costs_the_change() -> None:
+    base = noise(400_000, seed=1)
+    assert len(encode(base[:150] + b"Today is Saturday." + base[160:], base)) < 500
+
+
+def test_a_compacted_history_costs_what_is_new_in_it() -> None:
+    base, summary = noise(400_000, seed=1), noise(1_000, seed=2)
+    assert len(encode(base[:5_000] + summary + base[300_000:], base)) < 1_500
+
+
+def test_noise_is_not_made_longer_than_by_its_form() -> None:
+    payload = noise(5_000, seed=1)
+    assert len(encode(payload)) == len(encode(payload, noise(5_000, seed=2))) == 5_001
+
+
+def test_a_difference_needs_its_base() -> None:
+    base = noise(5_000, seed=1)
+    blob = encode(base + b"more", base)
+    for other in (None, b"", base[:100]):
+        with pytest.raises(BadDelta):
+            decode(blob, other)
+
+
+@pytest.mark.parametrize("base", [None, bytes(range(256)) * 8])
+def test_cut_bytes_are_an_error_of_their_own(base: bytes | None) -> None:
+    payload = bytes(range(256)) * 8 + b"new words" * 100
+    blob = encode(payload, base)
+    for cut in range(len(blob)):
+        with pytest.raises(BadDelta):
+            decode(blob[:cut], base)
+
+
+def test_an_unknown_form_is_an_error() -> None:
+    with pytest.raises(BadDelta, match="unknown form"):
+        decode(b"\x09abc")
+
+
+@given(st.integers(0, 40_000), st.binary(max_size=5))
+def test_the_common_prefix_ends_where_the_two_differ(length: int, rest: bytes) -> None:
+    base = noise(40_000, seed=1)
+    found = common_prefix(base, base[:length] + rest)
+    assert base[:found] == (base[:length] + rest)[:found]
+    assert found >= length
+    assert found == len(base) or found == length + len(rest) or base[found] != (base[:length] + rest)[found]

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from adapters.schema import Choice, RecordedRequest
+from storage.database import Database
+from storage.errors import CannotRecord, NotCommitted, Unavailable
+from storage.records import TraceQuery
+from storage.store import Store
+from tests.storage.examples import call, session
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Somebody else is writing to the file, and does not stop."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+async def test_many_calls_share_a_transaction(store: Store) -> None:
+    calls = [call(f"s{number}", [1], [2]) for number in range(200)]
+    for one in calls:
+        store.begin(one)
+    await asyncio.gather(*(store.finish(one, timeout=5) for one in calls))
+    counts = store.counts()
+    assert (counts.begun, counts.finished, counts.committed, counts.queued, counts.queued_bytes) == (
+        200,
+        200,
+        200,
+        0,
+        0,
+    )
+    assert counts.commits < 10
+    assert counts.oldest_queued_ms is None
+
+
+async def test_a_row_that_can_not_be_written_fails_alone(store: Store) -> None:
+    good = [call("s", [number], [2]) for number in range(20)]
+    bad = call("s", metadata={"not": object()})
+    too_long = call("s", http_status=2**80)
+    ends = await asyncio.gather(
+        *(store.finish(one, timeout=5) for one in [*good[:10], bad, too_long, *good[10:]]), return_exceptions=True
+    )
+    assert [type(end) for end in ends] == [*[type(None)] * 10, CannotRecord, CannotRecord, *[type(None)] * 10]
+    assert bad.trace_id in str(ends[10])
+    found = await store.traces(TraceQuery(session_id="s"))
+    assert [trace.trace_id for trace in found.items] == [one.trace_id for one in good]
+    assert store.counts().refused == 2
+
+
+async def test_a_begin_that_can_not_be_written_does_not_stop_its_end(store: Store) -> None:
+    trace = call("s", [1], [2])
+    store.begin(call("s", trace_id=trace.trace_id, metadata={"not": object()}))
+    await asyncio.sleep(0.1)
+    await store.finish(trace, timeout=5)
+    assert await store.trace(trace.trace_id) is not None
+
+
+async def test_a_locked_database_makes_rows_wait_and_loses_none(store: Store, tmp_path: Path) -> None:
+    trace, running = call("s", [1], [2]), call("s", status="running")
+    with locked(tmp_path / "rollouts.db"):
+        with pytest.raises(NotCommitted):
+            await store.finish(trace, timeout=0.05)
+        with pytest.raises(NotCommitted):
+            await store.finish(trace, timeout=1.5)
+        with pytest.raises(CannotRecord, match="locked"):
+            store.begin(running)
+        assert store.counts().unable is not None
+        assert store.counts().queued == 2
+        assert (store.counts().oldest_queued_ms or 0) > 1000
+        with pytest.raises(NotCommitted):
+            await store.finish(call("s", [1, 2], [3]), timeout=0.01)
+    await store.finish(trace, timeout=5)
+    assert store.counts().unable is None
+    store.begin(running)
+    assert len((await store.traces(TraceQuery(session_id="s", status="ok"))).items) == 2
+
+
+async def test_a_command_is_told_that_the_database_is_locked(store: Store, tmp_path: Path) -> None:
+    with locked(tmp_path / "rollouts.db"), pytest.raises(Unavailable, match="locked"):
+        await store.create_session(session("s"))
+    await store.create_session(session("s"))
+
+
+async def test_a_full_queue_refuses_calls_before_ends(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1", queue_bytes=100_000)
+    with locked(tmp_path / "a.db"):
+        ends = [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=9)) for _ in range(8)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(CannotRecord, match="bytes wait"):
+            store.begin(call("s"))
+        await asyncio.sleep(0)
+        ends += [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=9))]
+        await asyncio.sleep(0.05)
+        with pytest.raises(CannotRecord, match="bytes wait"):
+            await store.finish(call("s", body=b"x" * 12_000), timeout=9)
+    await asyncio.gather(*ends)
+    assert store.counts().committed == 9
+    await store.close()
+
+
+async def test_a_waiter_that_went_away_leaves_its_row(store: Store) -> None:
+    trace = call("s", [1], [2])
+    task = asyncio.create_task(store.finish(trace, timeout=5))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await store.finish(call("s"), timeout=5)
+    assert await store.trace(trace.trace_id) is not None
+
+
+async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    calls = [call("s", status="running") for _ in range(50)]
+    for one in calls:
+        store.begin(one)
+    await store.close()
+    with pytest.raises(CannotRecord, match="ended"):
+        store.begin(call("s"))
+    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
+    assert len((await store.traces(TraceQuery(session_id="s"))).items) == 50
+    await store.close()
+
+
+class Crashing(Database):
+    """A database that ends the writer's work in the midst of a batch, with no error that anyone handles."""
+
+    crashes = 0
+
+    @property
+    def exclusive(self) -> bool:
+        if self.crashes:
+            self.crashes -= 1
+            raise SystemExit("crash")
+        return True
+
+
+async def test_a_writer_that_crashes_starts_again_with_what_it_had(tmp_path: Path) -> None:
+    database = Crashing.open(str(tmp_path / "a.db"))
+    store = Store.start(database, gateway_id="gateway-1")
+    await store.finish(call("s"), timeout=5)
+    database.crashes = 3
+    trace = call("s", [1], [2])
+    await store.finish(trace, timeout=5)
+    assert store.counts().writer_restarts == 3
+    assert store.counts().writer_alive
+    assert await store.trace(trace.trace_id) is not None
+    await store.close()
+    assert not store.counts().writer_alive
+
+
+async def test_a_page_of_long_traces_leaves_the_event_loop_free(store: Store) -> None:
+    ids = list(range(100_000))
+    for number in range(10):
+        await store.finish(call("s", ids, [number], body=b"%d" % number * 100_000), timeout=5)
+    reading = asyncio.create_task(store.traces(TraceQuery(session_id="s")))
+    longest = 0.0
+    while not reading.done():
+        started = time.perf_counter()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - started)
+    assert len((await reading).items) == 10
+    assert longest < 0.5
+
+
+def test_begin_costs_the_event_loop_little(tmp_path: Path) -> None:
+    async def begin_many() -> float:
+        store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+        calls = [call("s", request=RecordedRequest(b"x" * 5_000), choices=(Choice(0),)) for _ in range(300)]
+        started = time.thread_time()
+        for one in calls:
+            store.begin(one)
+        spent = time.thread_time() - started
+        await store.close()
+        return spent / len(calls)
+
+    assert asyncio.run(begin_many()) < 300e-6
