@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from sqlalchemy import Connection, Select, or_, select, tuple_
 
 from adapters.schema import Trace
@@ -13,6 +14,8 @@ from storage.errors import CorruptTrace
 from storage.payloads import Payloads
 from storage.records import Page, TraceQuery
 from storage.tables import AnyRow, sessions, traces
+
+_Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """A page ends with the trace that brings its payloads to so many bytes."""
@@ -91,7 +94,7 @@ def _after(wanted: Select[Any], query: TraceQuery) -> Select[Any]:
     c = traces.c
     if query.session_id is not None:
         if query.cursor is not None:
-            wanted = wanted.where(tuple_(c.turn, c.trace_id) > tuple_(*cursors.unpack(query.cursor, tuple[int, str])))
+            wanted = wanted.where(tuple_(c.turn, c.trace_id) > tuple_(*cursors.unpack(query.cursor, tuple[_Turn, str])))
         return wanted.order_by(c.turn, c.trace_id)
     if query.cursor is not None:
         wanted = wanted.where(tuple_(c.trace_id, c.session_id) > tuple_(*cursors.unpack(query.cursor, tuple[str, str])))

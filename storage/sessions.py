@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from sqlalchemy import Connection, delete, exists, insert, literal, select, tuple_, update
@@ -14,6 +14,8 @@ from storage import cursors, tables
 from storage.errors import SessionDeleted, SessionExists, SessionNotFound
 from storage.records import Page, SessionChanges, SessionQuery
 from storage.tables import AnyRow
+
+_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 _COLUMNS: Final = (
     "session_id",
@@ -95,7 +97,7 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     if query.until is not None:
         wanted = wanted.where(c.created_at < query.until)
     if query.cursor is not None:
-        created_at, session_id = cursors.unpack(query.cursor, tuple[datetime, str])
+        created_at, session_id = cursors.unpack(query.cursor, tuple[_Instant, str])
         last = tuple_(literal(created_at, tables.UtcDateTime), literal(session_id))
         wanted = wanted.where(tuple_(c.created_at, c.session_id) > last)
     found = [from_row(row) for row in db.execute(wanted)]
