@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from adapters.server import Server
 from adapters.token_ids import TokenIds
 from gateway.api.app import create_api
 from gateway.api.documentation import documentation_routes
-from gateway.api.parts import ApiParts
+from gateway.api.parts import ApiParts, ApiStore
 from gateway.backends import Backend, Backends
 from gateway.exchange import Counters
 from gateway.sessions import Sessions
@@ -68,6 +68,7 @@ async def api(
     environ: Mapping[str, str] | None = None,
     peer: str = "127.0.0.1",
     base_url: str = "http://127.0.0.1:9090",
+    spoil: Callable[[Store], ApiStore] = lambda store: store,
     **settings: Any,
 ) -> AsyncIterator[Api]:
     told = load(environ={}, flags={"database": f"sqlite:///{tmp_path / 'rollouts.db'}", **settings})
@@ -76,7 +77,7 @@ async def api(
     known = Backends([Backend(BackendSettings.parse(each)) for each in backends], detector)
     sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in told.keys])
     parts = ApiParts(
-        store=store,
+        store=spoil(store),
         sessions=sessions,
         backends=known,
         settings=told,

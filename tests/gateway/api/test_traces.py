@@ -1,0 +1,257 @@
+"""`/api/traces` and a session's own, over a real store."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adapters.schema import Choice, Error, RecordedRequest, RoutedExperts, Session, Trace
+from adapters.token_ids import TokenIds
+from storage.errors import CorruptTrace
+from storage.records import Page, StoreCounts, TraceQuery
+from storage.store import Store
+from tests.gateway.api.harness import STARTED, Api, api, trace
+
+
+async def test_a_trace_is_told_in_the_schemas_own_names(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        recorded = await served.record(trace())
+        told = (await served.client.get(f"/api/traces/{recorded.trace_id}")).json()
+    assert list(told) == [field.name for field in fields(Trace)]
+    assert told["prompt_token_ids"] == [1, 2, 3]
+    assert told["turn"] == 0
+    assert told["started_at"] == "2026-11-20T08:00:00Z"
+    assert told["request"] == {"body": {"model": "m", "temperature": 1.0}, "headers": {"user-agent": "a"}}
+    (choice,) = told["choices"]
+    assert list(choice) == [field.name for field in fields(Choice)]
+    assert (choice["token_ids"], choice["logprobs"]) == ([4, 5], [-0.5, None])
+    assert (choice["tool_calls"], choice["weight_versions"], choice["routed_experts"]) == (None, None, None)
+
+
+async def test_a_request_is_told_as_the_json_that_it_was_or_as_a_string(tmp_path: Path) -> None:
+    cases = [
+        (b'{"a": 1e400, "b": 1.10, "c": "\xc3\xa9\\u2028"}', '{"a": 1e400, "b": 1.10, "c": "é\\u2028"}'),
+        (b'{"a":\r\n\t1}\n', '{"a":  \t1}'),
+        (b"not JSON", '"not JSON"'),
+        (b'{"a": NaN}', '"{\\"a\\": NaN}"'),
+        (b'"\xff"', '"\\"�\\""'),
+        (b"[" * 5000, '"[[['),
+        (b"", '""'),
+        (None, "null"),
+    ]
+    async with api(tmp_path) as served:
+        for number, (body, told) in enumerate(cases):
+            recorded = await served.record(trace(number, request=RecordedRequest(body)))
+            answer = await served.client.get(f"/api/traces/{recorded.trace_id}")
+            assert f'"body":{told}' in answer.text
+            json.loads(answer.content)
+        lines = await served.client.get("/api/traces", headers={"accept": "application/x-ndjson"})
+        assert lines.content.count(b"\n") == len(cases)
+
+
+async def test_not_told_is_null_and_told_none_is_an_empty_list(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        nothing = Choice(0, token_ids=TokenIds(), logprobs=(), tool_calls=())
+        await served.record(trace(1, prompt_token_ids=None, choices=(nothing, Choice(1))))
+        (told,) = (await served.client.get("/api/traces")).json()["items"]
+    assert told["prompt_token_ids"] is None
+    assert [choice["token_ids"] for choice in told["choices"]] == [[], None]
+    assert [choice["tool_calls"] for choice in told["choices"]] == [[], None]
+
+
+async def test_routed_experts_are_base64_with_shape_and_dtype(tmp_path: Path) -> None:
+    data = bytes(range(16))
+    async with api(tmp_path) as served:
+        experts = RoutedExperts(data, (2, 4), "int16")
+        await served.record(trace(choices=(Choice(0, token_ids=TokenIds([1, 2]), routed_experts=experts),)))
+        (told,) = (await served.client.get("/api/traces")).json()["items"]
+    assert told["choices"][0]["routed_experts"] == {
+        "data": base64.b64encode(data).decode(),
+        "shape": [2, 4],
+        "dtype": "int16",
+    }
+
+
+async def several(served: Api) -> None:
+    await served.record(trace(1, "s1"), Session("s1", STARTED, run_id="r1", group_id="g1"))
+    await served.record(trace(2, "s1", model="other", status="backend_error", error=Error("overloaded")))
+    await served.record(
+        trace(3, "s2", backend="gpu-2", engine="sglang", fidelity="partial", purpose="aux", weight_version="8"),
+        Session("s2", STARTED, run_id="r1"),
+    )
+    await served.record(trace(4, "s3", dialect="completions"), Session("s3", STARTED, run_id="r2"))
+
+
+async def test_traces_are_filtered(tmp_path: Path) -> None:
+    cases = [
+        ("", [1, 2, 3, 4]),
+        ("session_id=s1", [1, 2]),
+        ("run_id=r1", [1, 2, 3]),
+        ("run_id=r1&group_id=g1", [1, 2]),
+        ("model=other", [2]),
+        ("engine=sglang", [3]),
+        ("backend=gpu-2", [3]),
+        ("status=backend_error", [2]),
+        ("fidelity=partial", [3]),
+        ("weight_version=8", [3]),
+        ("purpose=aux", [3]),
+        ("dialect=completions", [4]),
+        ("since=2026-11-20T08:00:03Z", [3, 4]),
+        ("until=2026-11-20T08:00:03Z", [1, 2]),
+        ("since=2026-11-20T10:00:03+02:00", [3, 4]),
+        ("session_id=never", []),
+    ]
+    async with api(tmp_path) as served:
+        await several(served)
+        for query, found in cases:
+            page = (await served.client.get(f"/api/traces?{query}")).json()
+            assert [int(each["trace_id"][-3:]) for each in page["items"]] == found, query
+            assert (page["next"], page["complete"]) == (None, True)
+
+
+async def test_pages_together_are_the_list_and_so_are_json_lines(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        for number in range(7):
+            await served.record(trace(number))
+        whole = (await served.client.get("/api/traces")).json()["items"]
+        for path in ("/api/traces?limit=3", "/api/sessions/s1/traces?limit=3"):
+            paged, page = [], (await served.client.get(path)).json()
+            while True:
+                assert len(page["items"]) <= 3
+                paged += page["items"]
+                if page["next"] is None:
+                    break
+                page = (await served.client.get(path, params={"limit": 3, "cursor": page["next"]})).json()
+            assert paged == whole
+        lines = await served.client.get("/api/traces", headers={"accept": "application/x-ndjson"})
+        assert lines.headers["content-type"].startswith("application/x-ndjson")
+        assert [json.loads(line) for line in lines.content.splitlines()] == whole
+        some = await served.client.get("/api/traces?limit=2", headers={"accept": "application/x-ndjson"})
+        assert [json.loads(line) for line in some.content.splitlines()] == whole[:2]
+
+
+async def test_fields_are_chosen_or_left_out(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        await served.record(trace())
+
+        async def told(query: str) -> dict[str, Any]:
+            (item,) = (await served.client.get(f"/api/traces?{query}")).json()["items"]
+            assert isinstance(item, dict)
+            return item
+
+        assert await told("fields=model") == {"model": "m"}
+        assert await told("fields=choices.token_ids,turn") == {"turn": 0, "choices": [{"token_ids": [4, 5]}]}
+        assert await told("fields=choices&exclude=choices.text") == {
+            "choices": [
+                {name: value for name, value in (await told("fields=choices"))["choices"][0].items() if name != "text"}
+            ]
+        }
+        assert not {"request", "choices"} & (await told("exclude=request,%20choices")).keys()
+        single = await served.client.get("/api/traces/01930000-0000-7000-8000-000000000000?fields=status")
+        assert single.json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("fields=promt_token_ids", "did you mean prompt_token_ids?"),
+        ("exclude=choices.logprob", "did you mean choices.logprobs?"),
+    ],
+)
+async def test_a_field_that_does_not_exist_names_the_nearest(tmp_path: Path, query: str, sentence: str) -> None:
+    async with api(tmp_path) as served:
+        for path in ("/api/traces", "/api/traces/t1"):
+            answer = await served.client.get(f"{path}?{query}")
+            assert answer.status_code == 400
+            assert sentence in answer.json()["detail"]
+
+
+async def test_an_unknown_trace_is_a_404(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        answer = await served.client.get("/api/traces/nope")
+        assert (answer.status_code, answer.json()["code"]) == (404, "trace_not_found")
+
+
+async def test_a_list_waits_for_news_and_no_longer(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        waiting = asyncio.create_task(served.client.get("/api/traces?wait=30"))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        await served.record(trace())
+        page = (await asyncio.wait_for(waiting, 10)).json()
+        assert len(page["items"]) == 1
+        started = time.monotonic()
+        empty = (await served.client.get("/api/traces?wait=0.2&status=interrupted")).json()
+        assert empty == {"items": [], "next": None, "complete": True}
+        assert time.monotonic() - started >= 0.2
+
+
+async def test_reading_ten_traces_of_a_hundred_thousand_ids_does_not_stall_others(tmp_path: Path) -> None:
+    """While a megabyte of ids is read and sent, other work on the loop goes on many times."""
+    ids = TokenIds(np.arange(100_000).tolist())
+    async with api(tmp_path) as served:
+        for number in range(10):
+            logprobs = tuple(np.linspace(-9, 0, 1000).tolist())
+            choice = Choice(0, token_ids=ids[:1000], logprobs=logprobs)
+            await served.record(trace(number, prompt_token_ids=ids, choices=(choice,)))
+        longest = 0.0
+        ticks = 0
+        reading = asyncio.create_task(served.client.get("/api/traces"))
+        began = last = time.perf_counter()
+        while not reading.done():
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last, ticks = max(longest, now - last), now, ticks + 1
+        took = time.perf_counter() - began
+        items = (await reading).json()["items"]
+    assert [len(item["prompt_token_ids"]) for item in items] == [100_000] * 10
+    assert ticks > 100
+    assert longest < took / 3
+
+
+class Spoilt(SimpleNamespace):
+    """A store whose second page can't be read back, and which can't be written."""
+
+    store: Store
+
+    async def traces(self, query: TraceQuery) -> Page[Trace]:
+        if query.cursor is not None:
+            raise CorruptTrace("s1", "t2", "digest")
+        return await self.store.traces(query)
+
+    async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None:
+        raise CorruptTrace("s1", trace_id, "digest")
+
+    def counts(self) -> StoreCounts:
+        return replace(self.store.counts(), unable="disk full")
+
+
+async def test_a_trace_that_cannot_be_read_back_is_a_500_that_names_it(tmp_path: Path) -> None:
+    async with api(tmp_path, spoil=lambda store: Spoilt(store=store)) as served:
+        answer = await served.client.get("/api/traces/t1")
+    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt_trace")
+    assert answer.json()["detail"].startswith("Trace t1 of session s1 can't be read back")
+
+
+async def test_lines_that_break_off_never_end_as_if_they_were_all(tmp_path: Path) -> None:
+    async with api(tmp_path, spoil=lambda store: Spoilt(store=store)) as served:
+        # A page of the API's own size, and one more.
+        for number in range(101):
+            await served.record(trace(number))
+        with pytest.raises(CorruptTrace):
+            await served.client.get("/api/traces", headers={"accept": "application/x-ndjson"})
+
+
+async def test_a_list_is_not_complete_while_the_database_cannot_be_written(tmp_path: Path) -> None:
+    async with api(tmp_path, spoil=lambda store: Spoilt(store=store)) as served:
+        assert (await served.client.get("/api/traces")).json()["complete"] is False
+        assert (await served.client.get("/api/sessions")).json()["complete"] is False
