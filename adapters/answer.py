@@ -131,7 +131,10 @@ class AnswerReader:
         try:
             chunk = self._adapter.open_chunk(data, self._plan)
         except NotJSON as exc:
-            self._fold.odd(f"a chunk cannot be read: {exc}"[:300])
+            if event.terminated:
+                self._fold.odd(f"a chunk cannot be read: {exc}"[:300])
+            elif not self._fold.finished:
+                self._fold.odd("the stream ended inside an event")
             return None
         self._fold.add(chunk)
         if chunk.error is not None:

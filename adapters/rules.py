@@ -1,7 +1,7 @@
 """How one field of a stream folds, chunk by chunk: the last value, the first, a joined list, a joined string, members.
 
-Folding works on JSON text. Lists are joined as text, and so are strings (which also heals a surrogate pair that two
-chunks share), so nothing is parsed per token that is not needed, and every number keeps its digits.
+Folding works on JSON text: lists and strings are joined as text, so nothing is parsed per token that is not needed, and
+every number keeps its digits.
 """
 
 from __future__ import annotations
