@@ -5,7 +5,7 @@ An engine says in a `Shape` where it differs: the places of ids and logprobs, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -115,13 +115,18 @@ class ToldIds:
     choices: Mapping[int, Raw]
 
 
-def told_ids(chunk: Chunk, shape: Shape) -> ToldIds:
-    """The ids that a chunk brings, wherever they stand in it. What cannot be read is left out: the fold tells."""
+def told_ids(chunk: Chunk, shape: Shape, before: Collection[int] = ()) -> ToldIds:
+    """The ids that a chunk brings, wherever they stand in it. What cannot be read is left out: the fold tells.
+
+    `before`: the choices of which earlier chunks have brought ids.
+    """
     prompt = next((raw for choice in chunk.choices if (raw := _at_any(shape.prompt, chunk, choice)) is not None), None)
     choices: dict[int, Raw] = {}
     for source in shape.sources:
         for choice in chunk.choices or _unnamed(source.token_ids, chunk.root):
-            if choice.index not in choices and (raw := _at(source.token_ids, chunk, choice)) is not None:
+            if choice.index in choices or (source.once and choice.index in before):
+                continue
+            if (raw := _at(source.token_ids, chunk, choice)) is not None:
                 choices[choice.index] = raw
     if prompt is None:
         prompt = _at_any(shape.prompt, chunk, ChunkChoice(0, {}))

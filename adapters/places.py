@@ -30,7 +30,8 @@ class Place:
     """A list in an answer. `Place("choice", "logprobs", "content", column="logprob")` is
     `choices[].logprobs.content[].logprob`."""
 
-    at: Literal["root", "choice"]
+    at: Literal["root", "choice", "beside"]
+    """`beside`: of one choice, but said in the root of its chunk."""
     path: tuple[str, ...]
     column: str | int | None = None
     """Where in each item of the list the value stands; null when the item is the value."""
@@ -38,6 +39,11 @@ class Place:
     """The values are texts that name ids, `token_id:N` (vLLM's `return_tokens_as_token_ids`); other texts tell none."""
     by_choice: bool = False
     """The place holds a list of such lists, by choice index."""
+
+    @property
+    def of_logprobs(self) -> bool:
+        """Whether these ids only name what the entries of a list of logprobs are of."""
+        return self.column is not None or self.texts
 
     def __str__(self) -> str:
         path = ".".join(self.path) + ("[]" if self.by_choice else "")
@@ -127,6 +133,8 @@ class Source:
 
     token_ids: Place
     logprobs: tuple[Place, ...] = ()
+    once: bool = False
+    """In a stream the whole list stands at its end, beside the pieces of another source: no news for who had those."""
 
 
 _any_list: Final = msgspec.json.Decoder(list[Any])

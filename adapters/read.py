@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from adapters.answer_shape import WholeAnswer
 from adapters.openai_shape import Shape, loose_text, reasoning_of, stop_reason_of
-from adapters.places import BadValue, Logprobs, Place
+from adapters.places import BadValue, Logprobs, Place, Source
 from adapters.plan import Plan
 from adapters.raw import TRUE, NotJSON, decode, integer, open_object, text, told
 from adapters.routed_experts import routed_experts
 from adapters.schema import Choice, Completion, LogprobsMode, RoutedExperts, ToolCall, Usage, WeightSpan
 from adapters.token_ids import TokenIds
 from adapters.tools import tool_calls
+
+_NO_IDS: Final = "there are no token ids that logprobs could belong to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,47 +115,64 @@ class _Reading:
         root, choice, index = self.answer.root, self.answer.of_choice(position), self.indexes[position]
         chosen: TokenIds | None = None
         source: str | None = None
-        logprobs: Logprobs | None = None
-        reason: str | None = None
+        agreeing: list[Source] = []
+        foreign: dict[tuple[str, ...], str] = {}
         for candidate in self.shape.sources:
+            place = candidate.token_ids
             try:
-                ids = candidate.token_ids.token_ids(root, choice, index)
+                ids = place.token_ids(root, choice, index)
             except BadValue as exc:
-                self.anomalies.append(f"choice {index}: {exc}")
+                if place.of_logprobs and chosen is not None:
+                    foreign[place.path] = f"choice {index}: {exc}"
+                else:
+                    self.anomalies.append(f"choice {index}: {exc}")
                 continue
             if ids is None:
                 continue
             if chosen is None:
-                chosen, source = ids, str(candidate.token_ids)
-            elif ids != chosen:
-                self.anomalies.append(
-                    f"choice {index}: {source} and {candidate.token_ids} differ ({len(chosen)} ids and {len(ids)})"
-                )
+                chosen, source = ids, str(place)
+            if ids == chosen:
+                agreeing.append(candidate)
                 continue
-            if logprobs is None:
-                logprobs, told_reason = self.logprobs(position, candidate.logprobs, chosen)
-                reason = reason or told_reason
-        if logprobs is not None:
-            reason = None
-        elif reason is None and chosen is None and self.asked:
-            reason = "there are no token ids that logprobs could belong to"
+            differ = f"choice {index}: {source} and {place} differ ({len(chosen)} ids and {len(ids)})"
+            if place.of_logprobs:
+                # Logprobs of other tokens; the ids that were told outright are none the worse for it.
+                foreign[place.path] = differ
+            else:
+                self.anomalies.append(differ)
+        if chosen is None:
+            return TokensRead(logprobs_reason=_NO_IDS if self.asked else None)
+        logprobs, reason = self.logprobs(position, agreeing, foreign, chosen)
         return TokensRead(chosen, source, logprobs, reason)
 
-    def logprobs(self, position: int, places: tuple[Place, ...], ids: TokenIds) -> tuple[Logprobs | None, str | None]:
-        root, choice, index = self.answer.root, self.answer.of_choice(position), self.indexes[position]
-        for place in places:
-            try:
-                logprobs = place.logprobs(root, choice, index)
-            except BadValue as exc:
-                return None, f"choice {index}: {exc}"
-            if logprobs is None:
+    def logprobs(
+        self, position: int, sources: list[Source], foreign: Mapping[tuple[str, ...], str], ids: TokenIds
+    ) -> tuple[Logprobs | None, str | None]:
+        """The first list of as many logprobs as ids, of entries that do not name others; or why there is none."""
+        reason: str | None = None
+        for place in dict.fromkeys(place for source in sources for place in source.logprobs):
+            if place.path in foreign:
+                reason = reason or foreign[place.path]
                 continue
-            if len(logprobs) > len(ids) and self.echoed(position) == len(logprobs) - len(ids):
-                logprobs = logprobs[len(logprobs) - len(ids) :]
-            if len(logprobs) != len(ids):
-                return None, f"choice {index} has {len(logprobs)} logprobs for {len(ids)} token ids"
-            return logprobs, None
-        return None, None
+            logprobs, why = self.logprobs_at(place, position, ids)
+            if logprobs is not None:
+                return logprobs, None
+            reason = reason or why
+        return None, reason
+
+    def logprobs_at(self, place: Place, position: int, ids: TokenIds) -> tuple[Logprobs | None, str | None]:
+        index = self.indexes[position]
+        try:
+            logprobs = place.logprobs(self.answer.root, self.answer.of_choice(position), index)
+        except BadValue as exc:
+            return None, f"choice {index}: {exc}"
+        if logprobs is None:
+            return None, None
+        if len(logprobs) > len(ids) and self.echoed(position) == len(logprobs) - len(ids):
+            logprobs = logprobs[len(logprobs) - len(ids) :]
+        if len(logprobs) != len(ids):
+            return None, f"choice {index} has {len(logprobs)} logprobs for {len(ids)} token ids"
+        return logprobs, None
 
     def echoed(self, position: int) -> int | None:
         """How many of a choice's first logprobs are the prompt's, where the caller asked to have it echoed."""

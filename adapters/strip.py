@@ -27,6 +27,7 @@ class Stripper:
         self._shape = shape
         self._strip = plan.strip
         self._inject = plan.inject_token_ids
+        self._told: set[int] = set()
         self._completions = plan.request.endpoint == "completions"
         self._nothing = {"text": Raw(b'""')} if self._completions else {"delta": Raw(b"{}")}
         self._nested = dict(plan.strip.nested)
@@ -46,7 +47,9 @@ class Stripper:
             else:
                 kept.append(fields)
         if self._inject:
-            self._put_told_ids(root, kept, told_ids(chunk, self._shape))
+            ids = told_ids(chunk, self._shape, self._told)
+            self._told |= ids.choices.keys()
+            self._put_told_ids(root, kept, ids)
         if cut and not kept and not any(told(raw) for name, raw in root.items() if name not in _BOOKKEEPING):
             return b""
         if chunk.choices or kept:
