@@ -11,7 +11,7 @@ from adapters.scripts.script import EngineScript
 from adapters.scripts.sglang import SglangScript
 from adapters.scripts.vllm import VllmScript
 
-_ALL: Final = (DynamoScript, OpenAIScript, SglangScript, VllmScript)
+_ALL: Final = (VllmScript, SglangScript, DynamoScript, OpenAIScript)
 
 SCRIPTS: Final[Mapping[str, Callable[..., EngineScript]]] = {script.engine: script for script in _ALL}
 """By engine. Each takes `model`, and as it wishes `version`, `variant` and `tokens_per_chunk`, by keyword."""

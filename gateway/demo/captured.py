@@ -34,6 +34,15 @@ class Trace(msgspec.Struct, frozen=True):
     fidelity_reason: str | None = None
     logprobs_reason: str | None = None
 
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        return self.prompt_token_ids or ()
+
+    @property
+    def answer(self) -> tuple[int, ...]:
+        """What was sampled; the demo's calls have one choice."""
+        return (self.choices[0].token_ids or ()) if self.choices else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Captured:
@@ -47,22 +56,22 @@ class Captured:
     @property
     def sequence(self) -> tuple[tuple[int, bool], ...]:
         """The session as one run of tokens: each id, and whether the policy sampled it."""
-        ids: list[int] = []
+        ids: tuple[int, ...] = ()
         sampled: list[bool] = []
         for trace in self.traces:
-            prompt, answer = trace.prompt_token_ids or (), trace.choices[0].token_ids or ()
-            if tuple(ids) != prompt[: len(ids)]:
-                ids, sampled = [], []
+            prompt, answer = trace.prompt, trace.answer
+            if prompt[: len(ids)] != ids:
+                ids, sampled = (), []
             sampled += [False] * (len(prompt) - len(ids)) + [True] * len(answer)
-            ids = [*prompt, *answer]
+            ids = prompt + answer
         return tuple(zip(ids, sampled, strict=True))
 
     @property
     def unbroken(self) -> bool:
         """Whether each turn's prompt begins with all of the turn before."""
-        turns = [((trace.prompt_token_ids or ()), (trace.choices[0].token_ids or ())) for trace in self.traces]
         return all(
-            later[0][: len(prompt) + len(answer)] == (*prompt, *answer) for (prompt, answer), later in pairwise(turns)
+            later.prompt[: len(turn.prompt) + len(turn.answer)] == turn.prompt + turn.answer
+            for turn, later in pairwise(self.traces)
         )
 
     def defects(self, calls: Sequence[Call]) -> list[str]:

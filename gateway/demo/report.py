@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
+from rich import box
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
@@ -20,9 +21,15 @@ _SAMPLED: Final = "bold green"
 
 
 def show_table(console: Console, sessions: Sequence[Captured]) -> None:
-    table = Table(title="What the gateway captured", title_justify="left", header_style="bold")
-    for column in ("session", "engine", "turns", "plan", "fidelity", "given ids", "sampled ids", "logprobs"):
-        table.add_column(column, justify="right" if column in ("turns", "given ids", "sampled ids") else "left")
+    table = Table(
+        title="What the gateway captured",
+        title_justify="left",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    for column in ("session", "engine", "turns", "plan", "fidelity", "given", "sampled", "logprobs"):
+        table.add_column(column, justify="right" if column in ("turns", "given", "sampled") else "left", no_wrap=True)
     for session in sessions:
         sequence = session.sequence
         sampled = sum(by_policy for _, by_policy in sequence)
@@ -31,7 +38,7 @@ def show_table(console: Console, sessions: Sequence[Captured]) -> None:
             session.session_id,
             session.engine,
             str(len(session.traces)),
-            _each(trace.plan for trace in session.traces),
+            _each(trace.plan or "none" for trace in session.traces),
             _each(trace.fidelity for trace in session.traces),
             str(len(sequence) - sampled),
             str(sampled),
@@ -70,9 +77,8 @@ def show_next(console: Console, url: str, *, serving: bool) -> None:
     console.print(table, soft_wrap=True)
 
 
-def _each(values: object) -> str:
-    assert not isinstance(values, str)
-    return ", ".join(dict.fromkeys(str(value) for value in values))  # type: ignore[attr-defined]
+def _each(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(words))
 
 
 def _pieces(ids: Sequence[int]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import tempfile
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -72,13 +72,13 @@ async def _demo(console: Console, *, serve: bool, port: int) -> int:
         defects = [defect for session in sessions for defect in session.defects(servers[session.engine].calls)]
         for defect in defects:
             console.print(defect, style="bold red")
-        if not defects:
-            console.print("Each id and each logprob is the one that its server sampled.\n", style="bold")
+        if defects:
+            return 1
+        console.print("Each id and each logprob is the one that its server sampled.\n", style="bold")
         show_next(console, gateway, serving=serve)
         if serve:
-            with suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
-        return 1 if defects else 0
+            await asyncio.Event().wait()
+        return 0
 
 
 async def _rollout(console: Console, api: httpx.AsyncClient, engine: str, server: ScriptedServer) -> Captured:
