@@ -118,7 +118,7 @@ class Draft:
         self.drop("return_token_ids")
         self.inject_token_ids = self.request.return_token_ids
 
-    def plan(self, mode: PlanMode, path: str, reason: str | None = None) -> Plan:
+    def plan(self, mode: PlanMode, path: str, reason: str | None = None, without_ids: str | None = None) -> Plan:
         if mode != "streamed":
             # Servers refuse (or worse, heed) stream options on a request that is not streamed.
             self.drop("stream_options")
@@ -134,6 +134,7 @@ class Draft:
             logprobs_asked=self.logprobs_asked,
             inject_token_ids=self.inject_token_ids,
             reason=reason,
+            without_ids=without_ids,
         )
 
     def _tidy(self) -> None:

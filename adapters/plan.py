@@ -64,3 +64,5 @@ class Plan:
     """The agent asked `return_token_ids` of an engine that has other places: put them at vLLM's."""
     reason: str | None = None
     """Why this mode, where the agent's own wish would have been another."""
+    without_ids: str | None = None
+    """Why no token ids can come of it, where the server has none to give to such a call."""

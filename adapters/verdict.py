@@ -15,15 +15,17 @@ _ROUNDING: Final = 1e-3
 
 
 def verdict(completion: Completion, plan: Plan) -> Verdict:
-    fidelity, reason = _fidelity(completion, plan.request)
+    fidelity, reason = _fidelity(completion, plan)
     logprobs, logprobs_reason = _logprobs(completion, plan.logprobs_asked)
     return Verdict(fidelity, reason, logprobs, logprobs_reason)
 
 
-def _fidelity(completion: Completion, request: CanonicalRequest) -> tuple[Fidelity, str | None]:
-    choices = completion.choices
+def _fidelity(completion: Completion, plan: Plan) -> tuple[Fidelity, str | None]:
+    choices, request = completion.choices, plan.request
+    if not choices:
+        return "none", _with(completion, "the engine gave no choice")
     if not any(choice.token_ids is not None for choice in choices):
-        return "none", _with(completion, "the engine gave no token ids" if choices else "the engine gave no choice")
+        return "none", _with(completion, plan.without_ids or "the engine gave no token ids")
     if completion.source == RETOKENIZED:
         return "retokenized", "the ids were made from text by a tokenizer; others may have been sampled"
     reason = (
