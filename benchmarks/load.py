@@ -36,16 +36,23 @@ class Work:
 async def run(work: Work) -> Load:
     """All calls. Raises AssertionError where an answer is not the canned one to its end."""
     rng = random.Random(work.seed)
-    requests = iter([_request(work, rng, number) for number in range(work.calls)])
+    # An agent makes its calls one after the other, so a session stays on one connection.
+    rollouts = iter([_rollout(work, rng, first) for first in range(0, work.calls, work.calls_a_session)])
     started = time.perf_counter()
-    connections = [_connection(work.port, work.stream, requests) for _ in range(work.concurrency)]
+    connections = [_connection(work, rollouts) for _ in range(work.concurrency)]
     latencies = itertools.chain.from_iterable(await asyncio.gather(*connections))
     return Load(work.calls, time.perf_counter() - started, tuple(sorted(latencies)))
 
 
-def _request(work: Work, rng: random.Random, number: int) -> bytes:
-    session = f"bench-{work.seed}-{number // work.calls_a_session}"
-    body = canned.request(rng, stream=work.stream)
+def _rollout(work: Work, rng: random.Random, first: int) -> list[bytes]:
+    """The requests of one session."""
+    return [
+        _request(work, f"bench-{work.seed}-{first}", canned.request(rng, stream=work.stream))
+        for _ in range(min(work.calls_a_session, work.calls - first))
+    ]
+
+
+def _request(work: Work, session: str, body: bytes) -> bytes:
     head = (
         f"POST /sessions/{session}/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{work.port}\r\n"
         f"Content-Type: application/json\r\nAuthorization: Bearer unused\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -53,15 +60,15 @@ def _request(work: Work, rng: random.Random, number: int) -> bytes:
     return head.encode() + body
 
 
-async def _connection(port: int, stream: bool, requests: Iterator[bytes]) -> list[float]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
+async def _connection(work: Work, rollouts: Iterator[list[bytes]]) -> list[float]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", work.port, limit=1 << 22)
     latencies = []
-    for request in requests:
+    for request in itertools.chain.from_iterable(rollouts):
         started = time.perf_counter()
         writer.write(request)
         body = await _answer(reader)
         latencies.append(time.perf_counter() - started)
-        if stream:
+        if work.stream:
             assert body.rstrip().endswith(b"data: [DONE]"), body[-300:]
             assert body.count(b"data: ") > canned.SAMPLED_TOKENS, body[:300]
         else:
