@@ -34,7 +34,8 @@ def pack_logprobs(logprobs: Sequence[float | None]) -> tuple[PackedLogprobs, byt
         values[list(nulls)] = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype("<f4")
-    if np.array_equal(single.astype("<f8"), values, equal_nan=True):
+    same = single.astype("<f8") == values
+    if same.all() or (same | np.isnan(values)).all():
         return PackedLogprobs("f4", nulls), single.tobytes()
     return PackedLogprobs("f8", nulls), values.tobytes()
 

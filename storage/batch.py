@@ -112,14 +112,16 @@ class Batches:
         known_ends, bases = memory.history(db)
         turn = memory.turn_of(trace.trace_id)
         del memory.turns[trace.trace_id]
-        row = codec.columns(trace) | {"turn": turn}
+        row = codec.columns(trace)
+        row["turn"] = turn
         parent = known_ends.parent_of(trace.prompt_token_ids)
         if parent is not None and trace.parent_trace_id is None:
             row |= {"parent_trace_id": parent.trace_id, "parent_index": parent.index}
         payload = codec.payload(trace)
         base = bases.pick(payload, row["parent_trace_id"])
         depth = 0 if base is None else base.depth + 1
-        rows.final.append(row | self._payload_columns(payload, base, depth))
+        row |= self._payload_columns(payload, base, depth)
+        rows.final.append(row)
         for end in ends_of(trace):
             known_ends.add(end)
             rows.ends.append(

@@ -11,6 +11,7 @@ import hashlib
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -131,12 +132,13 @@ class _Tail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _LENGTH: Final = struct.Struct("<I")
 _NO_SAMPLING: Final = Sampling()
+_plain_fields: Final = attrgetter(*PLAIN_COLUMNS)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_Tail).decode
 
 
 def columns(trace: Trace) -> dict[str, Any]:
-    return {name: getattr(trace, name) for name in PLAIN_COLUMNS}
+    return dict(zip(PLAIN_COLUMNS, _plain_fields(trace), strict=True))
 
 
 def running_payload(trace: Trace) -> Payload:
