@@ -6,6 +6,7 @@ from typing import Any, Final, NoReturn
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from gateway.api import admin, sessions, traces
@@ -13,8 +14,10 @@ from gateway.api.auth import Guard
 from gateway.api.edge import Edge
 from gateway.api.parts import ApiParts
 from gateway.api.problem import MEDIA_TYPE, Problem
+from gateway.refusals import NotFound
 from gateway.version import gateway_version
 
+_ROUTERS: Final = (sessions.router, traces.router, admin.router)
 _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
         "model": Problem,
@@ -36,7 +39,7 @@ def create_api(parts: ApiParts) -> FastAPI:
         exception_handlers={HTTPException: _to_the_edge, RequestValidationError: _to_the_edge},
     )
     app.state.parts = parts
-    for router in (sessions.router, traces.router, admin.router):
+    for router in _ROUTERS:
         app.include_router(router)
     guard = Guard(
         admin_key=settings.admin_key.get_secret_value() if settings.admin_key is not None else None,
@@ -48,6 +51,19 @@ def create_api(parts: ApiParts) -> FastAPI:
     return app
 
 
-async def _to_the_edge(_: Request, exc: Exception) -> NoReturn:
+async def _to_the_edge(request: Request, exc: Exception) -> NoReturn:
     """FastAPI's own handlers answer in another shape; the edge has one place for all errors."""
+    path = request.scope["path"]
+    if isinstance(exc, HTTPException) and exc.status_code == 404:
+        raise NotFound(f"There is nothing at {path}; /docs says what there is.") from exc
+    if isinstance(exc, HTTPException) and exc.status_code == 405:
+        # Starlette's own `allow` names the methods of the first route of this path alone.
+        allowed = ", ".join(_methods(path.removeprefix(request.scope.get("root_path", ""))))
+        raise HTTPException(405, f"{path} takes {allowed}, not {request.method}.", {"allow": allowed}) from exc
     raise exc
+
+
+def _methods(path: str) -> list[str]:
+    """The methods that a path has."""
+    routes = (route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
