@@ -45,6 +45,11 @@ class Heard:
         return self.completion.choices[0]
 
     @property
+    def without_ids(self) -> str:
+        """Why there are no ids, where there are none."""
+        return self.outcome.verdict.fidelity_reason or "the server tells no token ids"
+
+    @property
     def how(self) -> str:
         """In words: `whole`, `streamed`, or `buffered` (asked whole, to be streamed to the agent)."""
         return self.plan.mode
@@ -58,25 +63,25 @@ class Asker:
     ) -> None:
         self._dispatcher = dispatcher
         self._model = model
-        self._capture: Capture = capture
         self._patience = patience
-        self._heard: dict[bytes, Heard] = {}
+        self._heard: dict[tuple[Capture, bytes], Heard] = {}
 
-    async def ask(self, prompt: str, *, stream: bool, **fields: object) -> Heard:
+    async def ask(self, prompt: str, *, stream: bool, capture: Capture = "exact", **fields: object) -> Heard:
         """Raises NotHeard."""
         greedy = {"model": self._model, "messages": [{"role": "user", "content": prompt}], "temperature": 0}
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
         body = msgspec.json.encode(greedy | {"max_tokens": 64} | streaming | fields)
-        if body not in self._heard:
-            self._heard[body] = await self._call(body)
-        return self._heard[body]
+        if (capture, body) not in self._heard:
+            self._heard[capture, body] = await self._call(body, capture)
+        return self._heard[capture, body]
 
     async def both(self, prompt: str, **fields: object) -> tuple[Heard, Heard]:
         """The same call whole and streamed. Raises NotHeard."""
-        return await self.ask(prompt, stream=False, **fields), await self.ask(prompt, stream=True, **fields)
+        whole = await self.ask(prompt, stream=False, capture="exact", **fields)
+        return whole, await self.ask(prompt, stream=True, capture="exact", **fields)
 
-    async def _call(self, body: bytes) -> Heard:
-        order = Order("verify", ChatDialect().read(body), self._capture, None, {}, [], lambda plan, backend: None)
+    async def _call(self, body: bytes, capture: Capture) -> Heard:
+        order = Order("verify", ChatDialect().read(body), capture, None, {}, [], lambda plan, backend: None)
         try:
             async with asyncio.timeout(self._patience):
                 dispatched = await self._dispatcher.dispatch(order)

@@ -69,7 +69,15 @@ async def _counts(asker: Asker, _: Decoder | None) -> Finding:
 
 async def _streamed_as_whole(asker: Asker, _: Decoder | None) -> Finding:
     whole, streamed = await asker.both(PLAIN)
-    return _same(whole, streamed) or passed(f"{_total(whole.completion)} ids{_note(streamed)}")
+    found = _same(whole, streamed)
+    if found is not None or streamed.plan.mode == "streamed":
+        return found or passed(f"{_total(whole.completion)} ids")
+    # The gateway would rather not stream here; what a stream would tell is looked at all the same.
+    buffered = f"streams are buffered: {streamed.plan.reason}"
+    real = await asker.ask(PLAIN, stream=True, capture="ids")
+    if real.plan.mode != "streamed":
+        return passed(buffered)
+    return _same(whole, real) or passed(f"{_total(real.completion)} ids; {buffered}")
 
 
 async def _decodes(asker: Asker, decoder: Decoder | None) -> Finding:
@@ -78,7 +86,7 @@ async def _decodes(asker: Asker, decoder: Decoder | None) -> Finding:
     for heard in await asker.both(PLAIN):
         ids = heard.choice.token_ids
         if ids is None:
-            return cannot(_NO_IDS)
+            return cannot(heard.without_ids)
         decoded = decoder.decode(ids)
         for text in (heard.choice.reasoning, heard.choice.text):
             if (text or "").strip() not in decoded:
@@ -118,13 +126,11 @@ async def _logprobs(asker: Asker, _: Decoder | None) -> Finding:
     answers = await asker.both(PLAIN)
     for heard in answers:
         if heard.choice.token_ids is None:
-            return cannot(_NO_IDS)
+            return cannot(heard.without_ids)
         if heard.outcome.verdict.logprobs_fidelity != "exact":
             return failed(f"a {heard.how} answer has none: {heard.outcome.verdict.logprobs_reason}")
     return passed(f"one for each id, {answers[0].completion.logprobs_mode or 'of unknown mode'}")
 
-
-_NO_IDS: Final = "the server tells no token ids"
 
 CHECKS: Final = (
     Check("prompt ids", "the prompt's ids are told, as many as counted", _prompt_ids),
@@ -141,15 +147,10 @@ def _total(completion: Completion) -> int:
     return sum(len(choice.token_ids or ()) for choice in completion.choices)
 
 
-def _note(streamed: Heard) -> str:
-    """Why the stream is not one, where the gateway would ask for a whole answer in its place."""
-    return f"; streams are buffered: {streamed.plan.reason}" if streamed.plan.mode == "buffered" else ""
-
-
 def _miscounted(heard: Heard) -> Finding | None:
     completion = heard.completion
     if any(choice.token_ids is None for choice in completion.choices):
-        return cannot(_NO_IDS)
+        return cannot(heard.without_ids)
     usage = completion.usage
     if usage is None or usage.completion_tokens is None or completion.usage_estimated:
         return cannot(f"a {heard.how} answer does not count")
@@ -160,8 +161,9 @@ def _miscounted(heard: Heard) -> Finding | None:
 
 def _same(first: Heard, second: Heard) -> Finding | None:
     """Null where two answers have the same prompt and completion ids."""
-    if first.choice.token_ids is None or second.choice.token_ids is None:
-        return cannot(_NO_IDS)
+    for heard in (first, second):
+        if heard.choice.token_ids is None:
+            return cannot(heard.without_ids)
     pairs = (
         ("prompt", first.completion.prompt_token_ids, second.completion.prompt_token_ids),
         ("completion", first.choice.token_ids, second.choice.token_ids),

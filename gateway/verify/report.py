@@ -59,8 +59,9 @@ def show(report: Report) -> None:
         result = Text(finding.result, _STYLES[finding.result])
         table.add_row(row.check.name, result, Text.assemble((f"{row.check.shows}\n", "dim"), finding.reason))
     console.print(table)
+    console.print("What the gateway would capture:", style="bold")
     for sentence in report.captured:
-        console.print(Text(sentence))
+        console.print(Text(f"  {sentence}"))
 
 
 def write_json(report: Report) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 from pydantic import SecretStr
 
 from adapters.engines import UnknownEngine
+from adapters.schema import Capture
 from gateway.backends import Backend, Backends
 from gateway.commands.errors import CommandFailed
 from gateway.detection import Detection
 from gateway.dispatch import Dispatcher
 from gateway.settings import BackendSettings
 from gateway.upstream import Upstream, UpstreamError
-from gateway.verify.asking import Asker, NotHeard
+from gateway.verify.asking import Asker, Heard, NotHeard
 from gateway.verify.checks import CHECKS, PLAIN, Decoder
 from gateway.verify.report import Report, Row, show, write_json
 from gateway.verify.tokenizer import load
@@ -53,22 +55,31 @@ async def verify(settings: BackendSettings, *, model: str | None, decoder: Decod
             )
         asker = Asker(Dispatcher(backends, upstream, first_byte_timeout=_PATIENCE), asked, patience=_PATIENCE)
         rows = tuple([Row(check, await check.finding(asker, decoder)) for check in CHECKS])
-        captured = [await _captured(asker, stream=stream) for stream in (False, True)]
+        captured = await _captured(asker)
         # A refusal of a flag corrects what is known of the server.
-        return Report(settings.url, asked, backend.server or server, rows, tuple(captured))
+        return Report(settings.url, asked, backend.server or server, rows, captured)
 
 
-async def _captured(asker: Asker, *, stream: bool) -> str:
-    call = "a streamed call" if stream else "a whole call"
+async def _captured(asker: Asker) -> tuple[str, ...]:
+    """A sentence for whole calls and one for streams; where these are buffered, one for each way not to be."""
     try:
-        heard = await asker.ask(PLAIN, stream=stream)
+        whole, streamed = await asker.both(PLAIN)
+        said = [f"whole: {_sentence(whole)}", f"streamed: {_sentence(streamed)}"]
+        if streamed.plan.mode == "buffered":
+            for capture in get_args(Capture)[1:]:
+                heard = await asker.ask(PLAIN, stream=True, capture=capture)
+                said.append(f"streamed with capture `{capture}`: {_sentence(heard)}")
     except NotHeard as exc:
-        return f"{call}: no answer ({exc})"
+        return (f"nothing: {exc}",)
+    return tuple(said)
+
+
+def _sentence(heard: Heard) -> str:
     verdict = heard.outcome.verdict
     ids = _because(verdict.fidelity, verdict.fidelity_reason)
     logprobs = _because(verdict.logprobs_fidelity, verdict.logprobs_reason)
     place = f" at {heard.completion.source}" if heard.completion.source else ""
-    return f"{call}: plan {heard.how}, ids {ids}{place}, logprobs {logprobs}"
+    return f"plan {heard.how}, ids {ids}{place}, logprobs {logprobs}"
 
 
 def _because(word: str, reason: str | None) -> str:

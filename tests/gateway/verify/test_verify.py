@@ -47,10 +47,21 @@ async def test_a_server_that_tells_all_passes_all() -> None:
 
 async def test_it_says_what_the_gateway_would_capture() -> None:
     report = await verified(ScriptedServer("vllm"))
-    whole, streamed = report.captured
-    assert whole.startswith("a whole call: plan whole, ids exact at ")
-    assert streamed.startswith("a streamed call: plan streamed, ids exact at ")
-    assert streamed.endswith("logprobs exact")
+    assert report.captured == (
+        "whole: plan whole, ids exact at choices[].token_ids, logprobs exact",
+        "streamed: plan streamed, ids exact at choices[].token_ids, logprobs exact",
+    )
+
+
+async def test_where_streams_are_buffered_it_says_what_one_would_give() -> None:
+    report = await verified(ScriptedServer("sglang"))
+    assert [sentence.partition(", logprobs")[0] for sentence in report.captured] == [
+        "whole: plan whole, ids exact at choices[].response_token_ids",
+        "streamed: plan buffered, ids exact at choices[].response_token_ids",
+        "streamed with capture `ids`: plan streamed, ids exact at sglext.output_ids[]",
+        "streamed with capture `stream`: plan streamed, ids exact at sglext.output_ids[]",
+    ]
+    assert "logprobs none" in report.captured[-1]
 
 
 async def test_a_server_that_tells_text_alone_fails_nothing() -> None:
