@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from adapters.scripts import vocabulary
-from adapters.scripts.replies import fixed
-from adapters.scripts.speech import Called, say
+from adapters.scripts.asked import Asked
+from adapters.scripts.replies import fixed, small_talk
+from adapters.scripts.speech import Called, Speech, say
 from adapters.token_ids import TokenIds
 from gateway.commands.errors import CommandFailed
 from gateway.scripted import Fault, ReplayServer, ScriptedServer, free_port, running
@@ -173,3 +175,31 @@ async def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None
     told = json.loads(capsys.readouterr().out)
     assert [check["name"] for check in told["checks"]] == [row.check.name for row in report.rows]
     assert told["captured"] == list(report.captured)
+
+
+def calling(asked: Asked) -> Sequence[Speech]:
+    """A call where tools are offered, as a model makes one that knows nothing of `tool_choice`."""
+    return CALL(asked) if "tools" in asked.fields else small_talk(asked)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "variant"),
+    [
+        ("vllm", "0.10.2", None),
+        ("vllm", "0.33.0", None),
+        ("sglang", "0.5.9", "agentcore"),
+        ("sglang", "0.5.10", "llm360"),
+        ("sglang", "0.5.14", None),
+        ("sglang", "0.5.17", None),
+        ("sglang", "0.5.23", None),
+        ("dynamo", None, None),
+        ("dynamo", None, "sglang"),
+    ],
+)
+async def test_every_engine_that_tells_ids_passes_with_tools_at_work(
+    engine: str, version: str | None, variant: str | None
+) -> None:
+    report = await verified(ScriptedServer(engine, version=version, variant=variant, reply=calling))
+    assert {name: result for name, result in results(report).items() if result != "pass"} == {}
+    assert report.server is not None
+    assert report.server.engine == engine
