@@ -162,12 +162,15 @@ class Members:
             if name in settled or raw == NULL:
                 continue
             member = members.get(name)
-            if member is None:
-                member = members[name] = self._rules.get(name, self._default)()
+            try:
+                if member is not None:
+                    member.add(raw)
+                    continue
+                member = self._rules.get(name, self._default)()
+                member.add(raw)  # Before it counts as told: an empty list is not what an odd value says.
+                members[name] = member
                 if member.settled:
                     settled.add(name)
-            try:
-                member.add(raw)
             except Odd as exc:
                 odd = odd or []
                 odd.append(f"{name[:64]}: {exc}")
