@@ -43,9 +43,8 @@ _OF_COMPLETIONS: Final = Flag(
 _OF_PATCH: Final = Strip(root=frozenset({"prompt_token_ids"}), choice=frozenset({"token_ids"}))
 """The patch tells them unasked."""
 
-_REFUSED_IN_STREAMS: Final = tuple(
-    flag.name for flag in (_PROMPT_TOKEN_IDS, _TOKEN_IDS, _COMPLETION_TOKEN_IDS, _META_INFO)
-)
+_WHOLE_ALONE: Final = (_PROMPT_TOKEN_IDS, _TOKEN_IDS, _COMPLETION_TOKEN_IDS, _META_INFO)
+"""A chat stream with one of these is refused, by a server that knows it."""
 _TELL_IDS: Final = frozenset({"token_ids", "completion_token_ids", "meta_info"})
 """The features by which a whole chat answer has completion ids."""
 
@@ -64,7 +63,7 @@ class Sglang(OpenAIEngine):
     since = SINCE
     assumed = ASSUMED
     asks: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **{flag.feature: (flag.name,) for flag in (_PROMPT_TOKEN_IDS, _TOKEN_IDS, _COMPLETION_TOKEN_IDS, _META_INFO)},
+        **{flag.feature: (flag.name,) for flag in _WHOLE_ALONE},
         "sglext": tuple(flag.name for flag in _SGLEXT),
         "logprobs": ("logprobs", "top_logprobs"),
         "usage": ("stream_options", "include_usage"),
@@ -156,7 +155,7 @@ def _chat_mode(draft: Draft, capture: Capture) -> tuple[PlanMode, str | None]:
         return "streamed", None
     if capture == "exact":
         return "buffered", _LOSSY
-    refuses = any(draft.fields.get(name) == TRUE for name in _REFUSED_IN_STREAMS)
+    refuses = any(draft.fields.get(flag.name) == TRUE and draft.has(flag.feature) for flag in _WHOLE_ALONE)
     if features & {"sglext", PATCHED} and not refuses:
         return "streamed", None
     return "buffered", _REFUSES
