@@ -38,8 +38,7 @@ class ChatCall:
             if step.start == 0:
                 yield self._role_chunk(step.index), ()
             held[step.index] = held.get(step.index, ()) + step.tokens
-            for choice, shown in self._step_choices(step, held):
-                yield self._chunk([choice], call="tool_calls" in str(choice["delta"])), shown
+            yield from self._step_chunks(step, held)
         for index, speech in enumerate(self.speeches):
             late = held.get(index, ())
             yield self._chunk([self._finish(index, speech, late)]), self._shown(index, late)
@@ -134,31 +133,34 @@ class ChatCall:
         chunk = {**self._chunk([choice | {"finish_reason": None, "matched_stop": None}])}
         return chunk | {"prompt_token_ids": self.asked.prompts[0]} if self.places.prompt_on_root else chunk
 
-    def _step_choices(self, step: Step, held: dict[int, tuple[Token, ...]]) -> Iterator[tuple[dict[str, object], Told]]:
+    def _step_chunks(self, step: Step, held: dict[int, tuple[Token, ...]]) -> Iterator[tuple[Json, Told]]:
         """The chunks of one step, if it has text; the first that may carry ids takes those held back."""
-        for delta, part in self._deltas(step.tokens):
-            logprobs = self._streamed_logprobs(step.tokens, part)
-            choice: dict[str, object] = {
+        for delta, tokens in self._deltas(step.tokens):
+            part = tokens[0].part
+            ids = held[step.index] if part != "reasoning" else ()
+            choice: Json = {
                 "index": step.index,
                 "delta": delta,
-                "logprobs": logprobs,
+                "logprobs": self._streamed_logprobs(tokens, part),
                 "finish_reason": None,
                 "matched_stop": None,
+                **self._ids(ids),
             }
-            ids = held[step.index] if part != "reasoning" else ()
-            yield choice | self._ids(ids), self._shown(step.index, ids)
+            yield self._chunk([choice], call=tokens[0].call is not None), self._shown(step.index, ids)
             if ids:
                 held[step.index] = ()
 
-    def _deltas(self, tokens: Sequence[Token]) -> Iterator[tuple[Json, str]]:
-        reasoning, content = joined(tokens, "reasoning"), joined(tokens, "content")
-        if reasoning:
-            yield self._delta(reasoning_content=reasoning), "reasoning"
-        if content:
-            yield self._delta(content=content), "content"
+    def _deltas(self, tokens: Sequence[Token]) -> Iterator[tuple[Json, tuple[Token, ...]]]:
+        """Each delta of a step, with the tokens that are in it."""
+        reasoning = tuple(token for token in tokens if token.part == "reasoning")
+        content = tuple(token for token in tokens if token.part == "content")
+        if text := joined(reasoning, "reasoning"):
+            yield self._delta(reasoning_content=text), reasoning
+        if text := joined(content, "content"):
+            yield self._delta(content=text), content
         for token in tokens:
             if token.call is not None and token.text:
-                yield self._delta(tool_calls=[self._fragment(token, token.call)]), "call"
+                yield self._delta(tool_calls=[self._fragment(token, token.call)]), (token,)
 
     def _fragment(self, token: Token, call: int) -> Json:
         named = token.part == "name"

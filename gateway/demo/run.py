@@ -66,6 +66,8 @@ async def _demo(console: Console, *, serve: bool, port: int) -> int:
         gateway = await stack.enter_async_context(listening(create_app(settings), port=port, lifespan=True))
         console.print(f"A gateway on {gateway} before scripted servers in the shapes of {', '.join(TELLING)}.\n")
         api = await stack.enter_async_context(httpx.AsyncClient(base_url=f"{gateway}/api", trust_env=False))
+        for engine, server in servers.items():
+            await _found_out(api, engine, server)
         sessions = [await _rollout(console, api, engine, server) for engine, server in servers.items()]
         show_table(console, sessions)
         show_tokens(console, sessions[0])
@@ -79,6 +81,12 @@ async def _demo(console: Console, *, serve: bool, port: int) -> int:
         if serve:
             await asyncio.Event().wait()
         return 0
+
+
+async def _found_out(api: httpx.AsyncClient, engine: str, server: ScriptedServer) -> None:
+    """Have the gateway find out what the server is, so that the ledger then holds the agent's calls alone."""
+    (await api.post(f"/admin/backends/{engine}/probe")).raise_for_status()
+    server.requests.clear()
 
 
 async def _rollout(console: Console, api: httpx.AsyncClient, engine: str, server: ScriptedServer) -> Captured:
