@@ -14,6 +14,7 @@ from adapters.raw import Fields, NotJSON, join_object, open_object, open_objects
 from adapters.server import Server
 
 _MESSAGES: Final = Raw(b'[{"role":"user","content":"Hi"}]')
+_PROMPT: Final = Raw(b'"Hi"')
 _PATTERN: Final = frozenset("*?[")
 
 
@@ -27,16 +28,12 @@ class Probed:
 
 def chat_probe(server: Server, name: str, flags: Mapping[str, Raw]) -> tuple[Question, ...]:
     """The smallest chat with these flags; none where no model is known to ask for."""
-    model = next((model for model in server.models if _PATTERN.isdisjoint(model)), None)
-    if model is None:
-        return ()
-    fields: Fields = {
-        "model": Raw(msgspec.json.encode(model)),
-        "messages": _MESSAGES,
-        "max_tokens": Raw(b"1"),
-        **flags,
-    }
-    return (Question("/v1/chat/completions", join_object(fields), name),)
+    return _probe(server, name, "/v1/chat/completions", {"messages": _MESSAGES, **flags})
+
+
+def completion_probe(server: Server, name: str, flags: Mapping[str, Raw]) -> tuple[Question, ...]:
+    """The smallest legacy completion with these flags; none where no model is known to ask for."""
+    return _probe(server, name, "/v1/completions", {"prompt": _PROMPT, **flags})
 
 
 def probed(replies: Replies, name: str) -> Probed | None:
@@ -64,3 +61,11 @@ def member(fields: Mapping[str, Raw], *path: str) -> Raw | None:
     except NotJSON:
         return None
     return raw if told(raw := fields.get(last)) else None
+
+
+def _probe(server: Server, name: str, path: str, asked: Fields) -> tuple[Question, ...]:
+    model = next((model for model in server.models if _PATTERN.isdisjoint(model)), None)
+    if model is None:
+        return ()
+    fields: Fields = {"model": Raw(msgspec.json.encode(model)), **asked, "max_tokens": Raw(b"1")}
+    return (Question(path, join_object(fields), name),)

@@ -114,6 +114,9 @@ class Stripper:
                 cut = cut or inner is not raw
                 if inner is not None:
                     kept[name] = inner
+            elif name == "usage" and raw == NULL:
+                # Engines that write this (SGLang 0.5.9, Dynamo's completions) do so whether usage is asked for or not.
+                kept[name] = raw
             else:
                 cut = cut or told(raw)
         return kept, cut
