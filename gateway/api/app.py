@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NoReturn
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import Mount
 
 from gateway.api import admin, sessions, traces
 from gateway.api.auth import Guard
@@ -49,6 +51,13 @@ def create_api(parts: ApiParts) -> FastAPI:
     )
     app.add_middleware(Edge, guard=guard)
     return app
+
+
+def mounted(api: FastAPI) -> Mount:
+    """At `/api`, also for a path with a line end in it: Starlette's pattern leaves that to the application above."""
+    mount = Mount("/api", api)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
 
 
 async def _to_the_edge(request: Request, exc: Exception) -> NoReturn:

@@ -19,7 +19,7 @@ from gateway.api.openapi import openapi
 
 
 def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[BaseRoute]:
-    """`/`, `/docs` and `/openapi.json`, for the root application."""
+    """`/docs` and `/openapi.json`, and what leads there, for the root application."""
     document = encode(openapi(app, agent_endpoints))
     page = files("gateway.api").joinpath("docs.html").read_bytes()
     headers = {
@@ -39,6 +39,7 @@ def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[B
 
     return [
         Route("/", to_docs),
+        Route("/api", to_docs),
         Route("/docs", docs),
         Route("/openapi.json", document_itself),
     ]

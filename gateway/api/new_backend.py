@@ -42,9 +42,6 @@ class NewBackend(Strict):
     name: Label | None = None
     engine: Annotated[str, AfterValidator(_known_engine)] | None = None
     version: Label | None = None
-    variant: Label | None = None
-    features: tuple[Label, ...] = ()
-    models: tuple[Label, ...] = ()
     tokenizer: Label | None = None
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""

@@ -12,6 +12,7 @@ from gateway.api.problem import MEDIA_TYPE
 _Json = dict[str, Any]
 
 _PREFIX: Final = "/api"
+_MODELS: Final = "/v1/models"
 _DESCRIPTION: Final = """\
 Records what agents' models really sampled: exact token ids and logprobs, durably, from any engine.
 
@@ -80,15 +81,16 @@ def _without_titles(value: Any) -> Any:
 def _agent_paths(endpoints: Iterable[str]) -> _Json:
     paths: _Json = {}
     for path in endpoints:
-        paths[path] = {"post": _agent_operation(f"As the API of this name: {path.removeprefix('/v1/')}.")}
+        method = "get" if path == _MODELS else "post"
+        name = path.removeprefix("/v1/")
+        paths[path] = {method: _agent_operation(f"As the API of this name: {name}.", body=method == "post")}
         paths["/sessions/{session_id}" + path] = {
-            "post": _agent_operation("The same, credited to this session.", session=True)
+            method: _agent_operation("The same, for this session.", session=True, body=method == "post")
         }
-    paths["/v1/models"] = {"get": _agent_operation("The models that the backends serve.", body=False)}
     return paths
 
 
-def _agent_operation(summary: str, *, session: bool = False, body: bool = True) -> _Json:
+def _agent_operation(summary: str, *, body: bool, session: bool = False) -> _Json:
     operation: _Json = {
         "tags": ["agents"],
         "summary": summary,

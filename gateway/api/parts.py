@@ -51,7 +51,8 @@ class ApiParts:
         return counts.writer_alive and counts.unable is None
 
 
-def parts_of(request: Request) -> ApiParts:
+async def parts_of(request: Request) -> ApiParts:
+    # Async, for FastAPI runs a plain function in a thread.
     parts = request.app.state.parts
     assert isinstance(parts, ApiParts)
     return parts

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from starlette.routing import Mount, Router
+from starlette.routing import Router
 
 from adapters.schema import Choice, RecordedRequest, Session, Trace, Usage
 from adapters.server import Server
 from adapters.token_ids import TokenIds
-from gateway.api.app import create_api
+from gateway.api.app import create_api, mounted
 from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts, ApiStore
 from gateway.backends import Backend, Backends
@@ -86,7 +86,7 @@ async def api(
         environ=environ or {},
     )
     application = create_api(parts)
-    root = Router([Mount("/api", application), *documentation_routes(application, ["/v1/chat/completions"])])
+    root = Router([mounted(application), *documentation_routes(application, ["/v1/chat/completions", "/v1/models"])])
     transport = httpx.ASGITransport(root, client=(peer, 40000))
     try:
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:

@@ -25,8 +25,9 @@ async def test_the_document_tells_of_both_planes_as_they_are(tmp_path: Path) -> 
         "/api/admin/backends/{name}/probe": ["post"],
         "/api/admin/status": ["get"],
     }
-    assert "post" in paths["/v1/chat/completions"]
-    assert "post" in paths["/sessions/{session_id}/v1/chat/completions"]
+    for prefix in ("", "/sessions/{session_id}"):
+        assert list(paths[f"{prefix}/v1/chat/completions"]) == ["post"]
+        assert list(paths[f"{prefix}/v1/models"]) == ["get"]
     schemas = document["components"]["schemas"]
     ids = schemas["Choice"]["properties"]["token_ids"]
     assert ids == {"anyOf": [{"items": {"type": "integer"}, "type": "array"}, {"type": "null"}]}

@@ -31,6 +31,7 @@ class Broken(SimpleNamespace):
         ("GET", "/api/nothing", 404, "not_found"),
         ("GET", "/api/sessions/", 404, "not_found"),
         ("GET", "/api/docs", 404, "not_found"),
+        ("GET", "/api/noth%0Aing", 404, "not_found"),
         ("PUT", "/api/sessions", 405, "method_not_allowed"),
         ("POST", "/api/traces", 405, "method_not_allowed"),
         ("GET", "/api/sessions?limit=x", 400, "invalid_request"),
