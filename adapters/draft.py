@@ -82,14 +82,15 @@ class Draft:
     def ask_chat_logprobs(self, top_logprobs: int | None) -> None:
         """Logprobs of the sampled tokens. `top_logprobs` is what to send where the agent wants none; null: nothing.
 
-        A null from the agent counts as nothing said: vLLM ≤ 0.25 gives no logprobs at all for `top_logprobs: null`.
+        A null or a 0 from the agent counts as nothing said: for `top_logprobs: null` vLLM ≤ 0.25 gives no logprobs.
         """
         if not self.has("logprobs"):
             return
         if self.request.logprobs:
-            if self.request.top_logprobs is not None:
+            if self.request.top_logprobs:
                 return
-            self.strip |= Strip(top_logprobs=True)
+            if top_logprobs:
+                self.strip |= Strip(top_logprobs=True)
         else:
             self.strip |= Strip(nulled=frozenset({"logprobs"}))
             self.set("logprobs", b"true")

@@ -106,10 +106,12 @@ class Joined:
         part = bytes(raw)
         if part[:1] != b"[":
             raise Odd("not a list")
-        if items := part[1:-1].strip():
-            if self._items:
-                self._items += b","
-            self._items += items
+        items = part[1:-1]
+        if not items or items.isspace():
+            return
+        if self._items:
+            self._items += b","
+        self._items += items
 
     def json(self) -> Raw:
         return Raw(b"[" + self._items + b"]")

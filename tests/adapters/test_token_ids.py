@@ -38,7 +38,7 @@ def test_a_list_with_anything_else_is_refused(ids: list[int]) -> None:
 
 @pytest.mark.parametrize("packed", [b"\x01", b"\xff\xff\xff\xff"])
 def test_bytes_that_are_no_ids_are_refused(packed: bytes) -> None:
-    with pytest.raises(ValueError, match="int32|negative"):
+    with pytest.raises(ValueError, match=r"int32|negative"):
         TokenIds.from_bytes(packed)
 
 

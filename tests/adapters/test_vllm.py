@@ -85,11 +85,16 @@ def test_logprobs_that_the_agent_asked_for_stay_as_asked() -> None:
     assert plan.strip == IDS_ON_CHAT
 
 
-@pytest.mark.parametrize("body", [{"logprobs": True}, {"logprobs": True, "top_logprobs": None}])
+@pytest.mark.parametrize(
+    "body", [{"logprobs": True}, {"logprobs": True, "top_logprobs": None}, {"logprobs": True, "top_logprobs": 0}]
+)
 def test_logprobs_without_top_logprobs_are_asked_for_in_the_way_that_the_version_heeds(body: dict[str, Any]) -> None:
     plan, upstream = planned({**HELLO, **body}, VLLM.server("0.25.0"))
     assert (upstream["logprobs"], upstream["top_logprobs"]) == (True, 1)
     assert plan.strip == IDS_ON_CHAT | Strip(top_logprobs=True)
+    plan, upstream = planned({**HELLO, **body}, VLLM.server("0.32.0"))
+    assert (upstream["logprobs"], upstream["top_logprobs"]) == (True, 0)
+    assert plan.strip == IDS_ON_CHAT
 
 
 def test_completions_ask_for_the_logprobs_of_the_sampled_tokens_alone() -> None:

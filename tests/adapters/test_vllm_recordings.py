@@ -206,7 +206,8 @@ def test_an_agent_that_asks_for_logprobs_alone_sees_what_the_engine_gives_for_th
 
 def test_logprobs_without_top_logprobs_come_with_those_empty() -> None:
     one = recording(ENGINE, "chat_plain_logprobs")
-    client = json.loads(AnswerReader(as_agent(one, "logprobs")).whole(one.body).client)
+    plan, _ = planned({"messages": [], "logprobs": True}, VLLM.server("0.25.0"))
+    client = json.loads(AnswerReader(plan).whole(one.body).client)
     entries = client["choices"][0]["logprobs"]["content"]
     assert len(entries) == 10
     assert all(entry["top_logprobs"] == [] for entry in entries)
