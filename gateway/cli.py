@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,10 +47,10 @@ LOCAL = "http://127.0.0.1:9090"
 WRONG_USE = 2
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: an error that a person can act on is a sentence on the standard error."""
     try:
-        app()
+        app(arguments)
     except CommandFailed as exc:
         print("rollout-gateway:", str(exc).replace("\n", "\n  "), file=sys.stderr)  # noqa: T201
         sys.exit(exc.exit_status)

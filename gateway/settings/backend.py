@@ -75,11 +75,7 @@ class BackendSettings(BaseModel):
     @field_validator("features", "models", mode="before")
     @classmethod
     def _split_list(cls, value: object) -> object:
-        return (
-            tuple(item.strip() for item in value.split(_ITEM) if item.strip())
-            if isinstance(value, str)
-            else value
-        )
+        return tuple(item.strip() for item in value.split(_ITEM) if item.strip()) if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod
@@ -94,9 +90,7 @@ class BackendSettings(BaseModel):
             return self
         key = environ.get(self.api_key_env)
         if not key:
-            raise SettingsError(
-                f"backend {self.name}: the environment variable {self.api_key_env} is not set"
-            )
+            raise SettingsError(f"backend {self.name}: the environment variable {self.api_key_env} is not set")
         return self.model_copy(update={"api_key": SecretStr(key)})
 
 
@@ -112,17 +106,13 @@ def parsed_url(value: str) -> SplitResult:
     except ValueError as exc:
         raise ValueError(f"backend {shown} is not a URL: {exc}") from exc
     if parts.scheme.lower() not in ("http", "https") or not host or port == 0:
-        raise ValueError(
-            f"backend {shown} is no http:// or https:// URL: write for instance http://localhost:8000"
-        )
+        raise ValueError(f"backend {shown} is no http:// or https:// URL: write for instance http://localhost:8000")
     if "@" in parts.netloc:
         raise ValueError(
             f"backend {shown} has credentials in its URL: put the key in a variable, name it by api_key_env="
         )
     if parts.query or parts.fragment:
-        raise ValueError(
-            f"backend {shown} has a query or fragment: give scheme, host, port and path prefix alone"
-        )
+        raise ValueError(f"backend {shown} has a query or fragment: give scheme, host, port and path prefix alone")
     if any(character.isspace() or ord(character) < 0x20 for character in value):
         raise ValueError(f"backend {shown} has white space in its URL")
     return parts

@@ -67,9 +67,7 @@ def test_backends_by_flag_take_the_place_of_those_in_the_file(config: Path) -> N
 
 def test_an_unknown_key_in_the_file_names_the_nearest(config: Path) -> None:
     config.write_text("comit_timeout: 2\n")
-    with pytest.raises(
-        SettingsError, match=r"comit_timeout in .*gateway.yaml is unknown: did you mean commit_timeout"
-    ):
+    with pytest.raises(SettingsError, match=r"comit_timeout in .*gateway.yaml is unknown: did you mean commit_timeout"):
         load(config=config, environ={})
 
 
