@@ -43,6 +43,7 @@ class NewBackend(Strict):
     engine: Annotated[str, AfterValidator(_known_engine)] | None = None
     version: Label | None = None
     tokenizer: Label | None = None
+    """Known until the gateway stops: the database has no place for it yet."""
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
 
