@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from adapters.answer import Outcome
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
-from adapters.schema import Attempt, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace
+from adapters.schema import Attempt, Choice, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace
+from adapters.token_ids import TokenIds
 from gateway.dialects.dialect import Dialect
+
+MIXED: Final = "mixed"
+"""The `weight_version` of an answer that two or more versions sampled; its choices' spans say which."""
 
 # What of an agent's headers is kept: never a credential, never a cookie.
 RECORDED_HEADERS = (
@@ -88,77 +93,93 @@ class Call:
 
     def running(self) -> Trace:
         """The trace as it stands before the backend is called."""
-        request, plan = self.request, self.plan
-        sampling = sampling_of(request)
-        return Trace(
-            trace_id=self.trace_id,
-            session_id=self.session.session_id,
-            attempt=self.session.attempt,
-            dialect=self.dialect.name,
-            status="running",
-            started_at=self.started_at,
-            request=RecordedRequest(self.body, recorded_headers(self.headers)),
-            model=request.model if request is not None else None,
-            purpose=self.purpose,
-            backend=self.backend,
-            engine=plan.server.engine if plan is not None else None,
-            engine_version=plan.server.version if plan is not None else None,
-            weight_version=self.weight_version,
-            plan=plan.mode if plan is not None else None,
-            sampling=Sampling(sampling, sampling),
-            request_id=self.request_id,
-            gateway_id=self.gateway_id,
-        )
+        return Trace(status="running", **self._facts())
 
     def ended(
-        self,
-        status: Status,
-        *,
-        http_status: int | None,
-        error: Error | None = None,
-        outcome: Outcome | None = None,
+        self, status: Status, *, http_status: int | None, error: Error | None = None, outcome: Outcome | None = None
     ) -> Trace:
         """The trace as it stays."""
-        trace = replace(
-            self.running(),
+        facts = self._facts()
+        if outcome is None:
+            facts["fidelity_reason"] = "no answer was received"
+        else:
+            facts |= self._told(outcome)
+        return Trace(
             status=status,
             http_status=http_status,
             error=error,
             attempts=tuple(self.attempts),
             first_token_ms=self.first_token_ms,
             duration_ms=self.elapsed_ms(),
+            **facts,
         )
-        if outcome is None:
-            return replace(trace, fidelity_reason="no answer was received")
+
+    def _facts(self) -> dict[str, Any]:
+        """What is known of the call itself, as arguments of a `Trace`."""
+        request, plan = self.request, self.plan
+        return {
+            "trace_id": self.trace_id,
+            "session_id": self.session.session_id,
+            "attempt": self.session.attempt,
+            "dialect": self.dialect.name,
+            "started_at": self.started_at,
+            "request": RecordedRequest(self.body, recorded_headers(self.headers)),
+            "model": request.model if request is not None else None,
+            "purpose": self.purpose,
+            "backend": self.backend,
+            "engine": plan.server.engine if plan is not None else None,
+            "engine_version": plan.server.version if plan is not None else None,
+            "plan": plan.mode if plan is not None else None,
+            "weight_version": self.weight_version,
+            "sampling": sampling_of(request),
+            "request_id": self.request_id,
+            "gateway_id": self.gateway_id,
+        }
+
+    def _told(self, outcome: Outcome) -> dict[str, Any]:
+        """What the backend's answer told, as arguments of a `Trace`."""
         completion, verdict = outcome.completion, outcome.verdict
-        prompt_token_ids = completion.prompt_token_ids
-        if prompt_token_ids is None and self.request is not None and self.request.prompts == 1:
-            sent = self.request.prompt_token_ids
-            prompt_token_ids = sent[0] if sent else None
-        return replace(
-            trace,
-            served_model=completion.served_model,
-            weight_version=completion.weight_version or self.weight_version,
-            prompt_token_ids=prompt_token_ids,
-            choices=completion.choices,
-            usage=completion.usage,
-            usage_estimated=completion.usage_estimated,
-            fidelity=verdict.fidelity,
-            fidelity_reason=verdict.fidelity_reason,
-            source=completion.source,
-            logprobs_fidelity=verdict.logprobs_fidelity,
-            logprobs_reason=verdict.logprobs_reason,
-            logprobs_mode=completion.logprobs_mode,
-        )
+        prompt = completion.prompt_token_ids
+        return {
+            "served_model": completion.served_model,
+            "weight_version": completion.weight_version or _spanned(completion.choices) or self.weight_version,
+            "prompt_token_ids": self._sent_prompt() if prompt is None else prompt,
+            "choices": completion.choices,
+            "usage": completion.usage,
+            "usage_estimated": completion.usage_estimated,
+            "fidelity": verdict.fidelity,
+            "fidelity_reason": verdict.fidelity_reason,
+            "source": completion.source,
+            "logprobs_fidelity": verdict.logprobs_fidelity,
+            "logprobs_reason": verdict.logprobs_reason,
+            "logprobs_mode": completion.logprobs_mode,
+        }
+
+    def _sent_prompt(self) -> TokenIds | None:
+        """The prompt's ids where the agent itself sent them; of several prompts each choice has its own."""
+        if self.request is None or self.request.prompts != 1 or not self.request.prompt_token_ids:
+            return None
+        return self.request.prompt_token_ids[0]
+
+
+def _spanned(choices: Sequence[Choice]) -> str | None:
+    """The one version that all spans name; `mixed` where the weights changed while the answer was sampled."""
+    versions = {span.version for choice in choices for span in choice.weight_versions or ()}
+    return MIXED if len(versions) > 1 else next(iter(versions), None)
 
 
 def recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in RECORDED_HEADERS if name in headers}
 
 
-def sampling_of(request: CanonicalRequest | None) -> dict[str, Any]:
-    """The sampling parameters that the agent set itself."""
+def sampling_of(request: CanonicalRequest | None) -> Sampling:
+    """The sampling parameters that the agent set itself; the backend gets the same."""
     if request is None:
-        return {}
-    fields = request.fields
-    return {name: msgspec.json.decode(fields[name]) for name in SAMPLING_FIELDS if name in fields}
+        return Sampling()
+    asked: dict[str, Any] = {}
+    for name in SAMPLING_FIELDS:
+        if name in request.fields:
+            # What is nested too deep to be read is no sampling parameter; the body has it as it came.
+            with suppress(msgspec.DecodeError, RecursionError):
+                asked[name] = msgspec.json.decode(request.fields[name])
+    return Sampling(requested=asked, effective=asked)

@@ -33,8 +33,8 @@ class Settings(BaseModel):
     public_url: str | None = None
     """Where agents reach the gateway, if that is not `http://host:port`: the start of each `base_url`."""
     workers: int = Field(default=1, ge=1)
-    commit_timeout: float = Field(default=1.0, gt=0)
-    """How long an answer's end waits for its trace to be durable."""
+    commit_timeout: float = Field(default=10.0, gt=0)
+    """How long an answer's end waits for its trace to be durable, before the agent gets an error in its place."""
     keepalive_interval: float = Field(default=10.0, gt=0)
     """How long an agent may see nothing before it gets a comment."""
     connect_timeout: float = Field(default=5.0, gt=0)
