@@ -174,6 +174,23 @@ def test_an_event_over_the_limit_is_an_error_and_the_reader_goes_on_reading_noth
     assert not outcome.finished
 
 
+def test_a_line_of_ten_megabytes_is_one_chunk_like_any_other() -> None:
+    text = "x\u2028" * 2_500_000
+    large = {"choices": [{"index": 0, "delta": {"content": text}, "token_ids": [7, 8], "finish_reason": "stop"}]}
+    body = b"data: " + json.dumps(large, ensure_ascii=False).encode() + b"\n\n"
+    assert len(body) > 10_000_000
+    reader = AnswerReader(plan_for())
+    pieces = [
+        *reader.feed(sse(ROLE)),
+        *(piece for start in range(0, len(body), 65_536) for piece in reader.feed(body[start : start + 65_536])),
+        *reader.feed(sse(COUNTED, DONE)),
+    ]
+    outcome = reader.finish()
+    assert len(pieces[1].client) > 10_000_000
+    assert outcome.completion.choices[0].text == text
+    assert outcome.verdict.fidelity == "exact"
+
+
 def test_named_events_that_are_no_chunks_go_to_the_agent_as_they_are() -> None:
     pieces, outcome = read(b'event: llm_metrics\ndata: {"a":1}\ndata: 2\n\n', ROLE, FIRST, LAST, COUNTED, DONE)
     assert pieces[0].client == b'event: llm_metrics\ndata: {"a":1}\ndata: 2\n\n'
