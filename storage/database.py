@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -32,7 +32,7 @@ class Database:
         self.path = path
         self._lock = lock
         self._write_engine = _sqlite_engine(path, _WRITER_WAITS_MS, begin="BEGIN IMMEDIATE", size=1)
-        self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, begin="BEGIN", size=READERS)
+        self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, begin="BEGIN", size=READERS + 1)
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -69,6 +69,14 @@ class Database:
     def insert(self, table: Table) -> Insert:
         """An insert that can say what to do on conflict, in the words of this database."""
         return insert(table)
+
+    def checkpoint(self) -> int:
+        """Move what is committed from the log into the file, beside readers and writer. The log's length in pages."""
+        with closing(self._read_engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            _, pages, _ = cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            cursor.close()
+        return int(pages)
 
     def close(self) -> None:
         # The last connection that closes moves the write-ahead log into the file.
@@ -115,6 +123,8 @@ def _sqlite_engine(path: Path, waits_ms: int, *, begin: str, size: int) -> Engin
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute("PRAGMA cache_size = -16384")
         cursor.execute("PRAGMA journal_size_limit = 67108864")
+        # SQLite would do it within a commit, for up to a second on a slow disk, while agents wait for their ends.
+        cursor.execute("PRAGMA wal_autocheckpoint = 0")
         cursor.close()
 
     @event.listens_for(engine, "begin")

@@ -21,6 +21,13 @@ def beat(database: Database, db: Connection, gateway_id: str, spool_depth: int, 
     db.execute(database.insert(gateways).on_conflict_do_update(index_elements=[gateways.c.gateway_id], set_=row), row)
 
 
+def live(database: Database, gateway_id: str, spool_depth: int, now: datetime, db: Connection) -> None:
+    """Say that this gateway lives, and end the calls of those that no longer do."""
+    beat(database, db, gateway_id, spool_depth, now)
+    if not database.exclusive:
+        interrupt_silent(db, now)
+
+
 def start(database: Database) -> None:
     """Where this gateway is the only one, every call that still runs is a dead one's. Else silence tells."""
     with database.write_connection() as db, db.begin():

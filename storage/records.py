@@ -39,6 +39,9 @@ class SessionQuery:
     limit: int = PAGE_LIMIT
     cursor: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+
 
 @dataclass(frozen=True, slots=True)
 class TraceQuery:
@@ -63,6 +66,9 @@ class TraceQuery:
     limit: int = PAGE_LIMIT
     """At most so many; a page also ends after some 32 MiB of decoded traces, with a `next`."""
     cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
 
 
 class SessionChanges(TypedDict, total=False):
@@ -120,3 +126,8 @@ class StoreCounts:
     writer_restarts: int
     unable: str | None
     """Why the database can't be written at the moment, in its own words."""
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise ValueError(f"a page of {limit} items is none")

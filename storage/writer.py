@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection
-
 from storage import gateways
-from storage.batch import Batches
-from storage.database import Database, is_trouble
+from storage.batch import Batches, Written
+from storage.checkpoints import Checkpoints
+from storage.database import Database
 from storage.errors import CannotRecord, Unavailable
 from storage.inbox import Inbox
 from storage.jobs import Begin, Command, Finish, Job, Record, deliver, fail
 from storage.records import StoreCounts
+from storage.transactions import Transactions
 
 _log: Final = logging.getLogger(__name__)
 _HEARTBEAT_S: Final = 5.0
@@ -42,12 +42,12 @@ class Writer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         self._gives_up_at: float | None = None
+        self._transactions = Transactions(database)
         self._batches = Batches(database)
-        self._db: Connection | None = None
+        self._checkpoints = Checkpoints(database)
         self._in_hand: list[Job] = []
-        self._next_beat = 0.0
-        self._unable: str | None = None
-        self._committed = self._refused = self._dropped_late = self._commits = self._restarts = 0
+        self._last_beat = float("-inf")
+        self._finished = self._refused = self._dropped_late = self._commits = self._restarts = 0
         self._last_commit_ms: float | None = None
         self._thread = threading.Thread(target=self._supervise, name="storage-writer", daemon=True)
 
@@ -58,8 +58,8 @@ class Writer:
         """Raises CannotRecord."""
         if self._closing or not self._thread.is_alive():
             raise CannotRecord("the writer has ended")
-        if isinstance(job, Begin) and self._unable is not None:
-            raise CannotRecord(f"the database can't be written: {self._unable}")
+        if isinstance(job, Begin) and self._transactions.unable is not None:
+            raise CannotRecord(f"the database can't be written: {self._transactions.unable}")
         self._loop = asyncio.get_running_loop()
         self._inbox.put(job)
 
@@ -69,7 +69,7 @@ class Writer:
             queued_bytes=self._inbox.queued_bytes,
             begun=self._inbox.begun,
             finished=self._inbox.finished,
-            committed=self._committed,
+            committed=self._finished,
             refused=self._refused,
             dropped_late=self._dropped_late,
             commits=self._commits,
@@ -77,7 +77,7 @@ class Writer:
             oldest_queued_ms=self._inbox.oldest_ms,
             writer_alive=self._thread.is_alive(),
             writer_restarts=self._restarts,
-            unable=self._unable,
+            unable=self._transactions.unable,
         )
 
     def close(self, timeout: float) -> None:
@@ -93,20 +93,22 @@ class Writer:
         while True:
             try:
                 self._work()
-                self._disconnect()
+                self._transactions.disconnect()
+                self._checkpoints.close()
                 return
             except BaseException:
                 _log.exception("the storage writer failed and starts again")
                 self._restarts += 1
                 self._batches = Batches(self._database)
-                self._disconnect()
+                self._transactions.disconnect()
                 time.sleep(_FIRST_PAUSE_S)
 
     def _work(self) -> None:
         while self._in_hand or not self._inbox.ended:
-            self._beat()
+            if self._until_next_beat() <= 0:
+                self._beat()
             if not self._in_hand:
-                self._in_hand = self._inbox.take(max(0.0, self._next_beat - time.monotonic()))
+                self._in_hand = self._inbox.take(max(0.0, self._until_next_beat()))
             while self._in_hand:
                 first = self._in_hand[0]
                 if isinstance(first, Command):
@@ -120,31 +122,27 @@ class Writer:
         while True:
             started = time.monotonic()
             try:
-                db = self._connection()
-                with db.begin():
-                    written = self._batches.write(db, jobs)
+                written = self._transactions.run(partial(self._batches.write, jobs=jobs))
             except Exception as exc:
                 self._batches.forget(job.session_id for job in jobs)
-                if is_trouble(exc) and not self._gave_up():
-                    self._unable = str(exc.__cause__ or exc)
-                    _log.warning("%d rows wait, for the database can't be written: %s", len(jobs), self._unable)
-                    self._disconnect()
+                if isinstance(exc, Unavailable) and not self._gives_up():
                     time.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE_S)
-                    continue
-                if len(jobs) > 1 and not is_trouble(exc):
-                    self._record(jobs[: len(jobs) // 2])
-                    self._record(jobs[len(jobs) // 2 :])
+                elif isinstance(exc, Unavailable) or len(jobs) == 1:
+                    return self._refuse(jobs, exc)
                 else:
-                    self._refuse(jobs, exc)
-                return
-            self._unable = None
-            self._last_commit_ms = (time.monotonic() - started) * 1e3
-            self._commits += 1
-            self._committed += written.finished
-            self._dropped_late += written.dropped_late
-            self._settle(jobs, [partial(deliver, job.waiter, None) for job in jobs if isinstance(job, Finish)])
-            return
+                    self._record(jobs[: len(jobs) // 2])
+                    return self._record(jobs[len(jobs) // 2 :])
+            else:
+                self._last_commit_ms = (time.monotonic() - started) * 1e3
+                return self._committed(jobs, written)
+
+    def _committed(self, jobs: Sequence[Record], written: Written) -> None:
+        self._commits += 1
+        self._finished += written.finished
+        self._dropped_late += written.dropped_late
+        self._settle(jobs, [partial(deliver, job.waiter, None) for job in jobs if isinstance(job, Finish)])
+        self._checkpoints.committed(sum(job.size for job in jobs))
 
     def _refuse(self, jobs: Sequence[Record], cause: Exception) -> None:
         self._refused += len(jobs)
@@ -160,16 +158,9 @@ class Writer:
     def _command(self, command: Command[Any]) -> None:
         """Run it in a transaction of its own. Unlike rows it is not tried again: who asked is there to do so."""
         try:
-            db = self._connection()
-            with db.begin():
-                told = command.execute(db)
+            told = self._transactions.run(command.execute)
         except Exception as exc:
-            error = exc
-            if is_trouble(exc):
-                self._disconnect()
-                error = Unavailable(f"the database can't be written: {exc.__cause__ or exc}")
-                error.__cause__ = exc
-            told = partial(fail, command.waiter, error)
+            told = partial(fail, command.waiter, exc)
         self._batches.forget([command.session_id])
         self._settle([command], [told])
 
@@ -191,35 +182,20 @@ class Writer:
             _log.debug("%d jobs settled after their event loop had closed", len(jobs))
 
     def _beat(self) -> None:
-        if time.monotonic() < self._next_beat:
-            return
-        self._next_beat = time.monotonic() + _HEARTBEAT_S
         now = datetime.now(UTC)
+        self._last_beat = time.monotonic()
         try:
-            db = self._connection()
-            with db.begin():
-                gateways.beat(self._database, db, self._gateway_id, self.spool_depth, now)
-                if not self._database.exclusive:
-                    gateways.interrupt_silent(db, now)
-        except Exception as exc:
-            if not is_trouble(exc):
-                raise
-            _log.warning("no heartbeat: %s", exc)
-            self._disconnect()
+            self._transactions.run(partial(gateways.live, self._database, self._gateway_id, self.spool_depth, now))
+        except Unavailable:
+            _log.debug("no heartbeat", exc_info=True)
 
-    def _gave_up(self) -> bool:
+    def _until_next_beat(self) -> float:
+        """Seconds. Sooner in trouble, for a heartbeat also shows whether the database can be written again."""
+        pause = _HEARTBEAT_S if self._transactions.unable is None else _LONGEST_PAUSE_S
+        return self._last_beat + pause - time.monotonic()
+
+    def _gives_up(self) -> bool:
         return self._gives_up_at is not None and time.monotonic() > self._gives_up_at
-
-    def _connection(self) -> Connection:
-        if self._db is None:
-            self._db = self._database.write_connection()
-        return self._db
-
-    def _disconnect(self) -> None:
-        if self._db is not None:
-            self._db.invalidate()
-            self._db.close()
-            self._db = None
 
 
 def _leading_records(jobs: Sequence[Job]) -> list[Record]:

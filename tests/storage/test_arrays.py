@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.arrays import BadPayload, Cutter, pack_logprobs
 from tests.storage.examples import logprobs
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(logprobs, max_size=30).map(tuple))
 def test_logprobs_keep_their_values_and_nulls(told: tuple[float | None, ...]) -> None:
     packed, array = pack_logprobs(told)

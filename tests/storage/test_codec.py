@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from adapters.schema import Choice, RecordedRequest, Trace
 from adapters.token_ids import TokenIds
@@ -12,6 +12,7 @@ from storage.arrays import BadPayload
 from tests.storage.examples import call, traces
 
 
+@settings(deadline=None, max_examples=60)
 @given(traces("s"))
 def test_a_trace_is_the_same_after_its_way_through_columns_and_payload(trace: Trace) -> None:
     assert codec.trace(codec.columns(trace), codec.payload(trace)) == trace

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.deltas import BadDelta, Encoder, common_prefix, decode
@@ -15,11 +15,13 @@ def noise(length: int, seed: int) -> bytes:
     return random.Random(seed).randbytes(length)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=3000), st.none() | st.binary(max_size=3000))
 def test_what_is_encoded_is_decoded(payload: bytes, base: bytes | None) -> None:
     assert decode(encode(payload, base), base) == payload
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 40_000), st.integers(0, 3000), st.binary(max_size=40))
 def test_what_shares_a_beginning_is_decoded(prefix: int, length: int, inserted: bytes) -> None:
     base = noise(50_000, seed=1)
@@ -69,6 +71,7 @@ def test_an_unknown_form_is_an_error() -> None:
         decode(b"\x09abc")
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 40_000), st.binary(max_size=5))
 def test_the_common_prefix_ends_where_the_two_differ(length: int, rest: bytes) -> None:
     base = noise(40_000, seed=1)

@@ -45,6 +45,48 @@ asyncio.run(main())
 """
 
 
+_FULL_DISK = """
+import asyncio, resource, sys
+from storage.errors import CannotRecord, NotCommitted
+from storage.records import TraceQuery
+from storage.store import Store
+from tests.storage.examples import call
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+async def main():
+    store = Store.open(sys.argv[1], gateway_id="gateway-1")
+    await store.finish(call("s"), timeout=5)
+    limit(4096)
+    waits = call("s")
+    try:
+        await store.finish(waits, timeout=0.5)
+    except NotCommitted as exc:
+        print(exc)
+    try:
+        store.begin(call("s"))
+    except CannotRecord as exc:
+        print(exc)
+    limit(resource.RLIM_INFINITY)
+    await store.finish(waits, timeout=5)
+    store.begin(call("s"))
+    print(len((await store.traces(TraceQuery(session_id="s", status="ok"))).items), store.counts().unable)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_disk_without_room_refuses_new_calls_until_there_is_room_again(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FULL_DISK, str(tmp_path / "a.db")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    waits, refused, recovered = ran.stdout.splitlines()
+    assert waits.startswith("not committed within 0.5 s")
+    assert refused.startswith("the database can't be written: ")
+    assert recovered == "2 None"
+
+
 def killed_after(path: Path, acknowledged: int) -> list[str]:
     """Trace ids that a process told after each was committed, up to its death in the midst of its work."""
     child = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.schema import Choice, Trace
@@ -56,6 +56,7 @@ def test_a_choice_with_a_prompt_of_its_own_ends_behind_that() -> None:
     assert parent([5, 6, 7, 8], several) == (several.trace_id, 3)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=6), st.data())
 def test_the_parent_is_the_one_that_comparing_all_would_find(parts: list[list[int]], data: st.DataObject) -> None:
     earlier = []

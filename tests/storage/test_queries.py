@@ -114,6 +114,13 @@ async def test_a_cursor_of_another_list_is_refused(store: Store, cursor: str) ->
         await store.sessions(SessionQuery(cursor=cursor))
 
 
+def test_an_empty_page_can_not_be_asked_for() -> None:
+    with pytest.raises(ValueError, match="0 items"):
+        TraceQuery(limit=0)
+    with pytest.raises(ValueError, match="-1 items"):
+        SessionQuery(limit=-1)
+
+
 async def test_sessions_are_listed_by_creation(store: Store) -> None:
     made = [
         session("d", created_at=NOON, run_id="run-1"),

@@ -29,11 +29,17 @@ def locked(path: Path) -> Iterator[None]:
         other.close()
 
 
+async def until(store: Store, *, unable: bool) -> None:
+    async with asyncio.timeout(20):
+        while (store.counts().unable is not None) != unable:  # noqa: ASYNC110 - the writer tells by its counts alone
+            await asyncio.sleep(0.02)
+
+
 async def test_many_calls_share_a_transaction(store: Store) -> None:
     calls = [call(f"s{number}", [1], [2]) for number in range(200)]
     for one in calls:
         store.begin(one)
-    await asyncio.gather(*(store.finish(one, timeout=5) for one in calls))
+    await asyncio.gather(*(store.finish(one, timeout=20) for one in calls))
     counts = store.counts()
     assert (counts.begun, counts.finished, counts.committed, counts.queued, counts.queued_bytes) == (
         200,
@@ -51,7 +57,7 @@ async def test_a_row_that_can_not_be_written_fails_alone(store: Store) -> None:
     bad = call("s", metadata={"not": object()})
     too_long = call("s", http_status=2**80)
     ends = await asyncio.gather(
-        *(store.finish(one, timeout=5) for one in [*good[:10], bad, too_long, *good[10:]]), return_exceptions=True
+        *(store.finish(one, timeout=20) for one in [*good[:10], bad, too_long, *good[10:]]), return_exceptions=True
     )
     assert [type(end) for end in ends] == [*[type(None)] * 10, CannotRecord, CannotRecord, *[type(None)] * 10]
     assert bad.trace_id in str(ends[10])
@@ -64,7 +70,7 @@ async def test_a_begin_that_can_not_be_written_does_not_stop_its_end(store: Stor
     trace = call("s", [1], [2])
     store.begin(call("s", trace_id=trace.trace_id, metadata={"not": object()}))
     await asyncio.sleep(0.1)
-    await store.finish(trace, timeout=5)
+    await store.finish(trace, timeout=20)
     assert await store.trace(trace.trace_id) is not None
 
 
@@ -73,16 +79,14 @@ async def test_a_locked_database_makes_rows_wait_and_loses_none(store: Store, tm
     with locked(tmp_path / "rollouts.db"):
         with pytest.raises(NotCommitted):
             await store.finish(trace, timeout=0.05)
-        with pytest.raises(NotCommitted):
-            await store.finish(trace, timeout=1.5)
+        await until(store, unable=True)
         with pytest.raises(CannotRecord, match="locked"):
             store.begin(running)
-        assert store.counts().unable is not None
-        assert store.counts().queued == 2
-        assert (store.counts().oldest_queued_ms or 0) > 1000
+        assert store.counts().queued == 1
+        assert (store.counts().oldest_queued_ms or 0) > 50
         with pytest.raises(NotCommitted):
             await store.finish(call("s", [1, 2], [3]), timeout=0.01)
-    await store.finish(trace, timeout=5)
+    await store.finish(trace, timeout=20)
     assert store.counts().unable is None
     store.begin(running)
     assert len((await store.traces(TraceQuery(session_id="s", status="ok"))).items) == 2
@@ -94,18 +98,28 @@ async def test_a_command_is_told_that_the_database_is_locked(store: Store, tmp_p
     await store.create_session(session("s"))
 
 
+async def test_an_idle_writer_finds_out_by_itself_that_the_database_is_back(store: Store, tmp_path: Path) -> None:
+    with locked(tmp_path / "rollouts.db"):
+        with pytest.raises(Unavailable):
+            await store.create_session(session("s"))
+        with pytest.raises(CannotRecord):
+            store.begin(call("s"))
+    await until(store, unable=False)
+    store.begin(call("s"))
+
+
 async def test_a_full_queue_refuses_calls_before_ends(tmp_path: Path) -> None:
     store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1", queue_bytes=100_000)
     with locked(tmp_path / "a.db"):
-        ends = [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=9)) for _ in range(8)]
+        ends = [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=20)) for _ in range(8)]
         await asyncio.sleep(0.05)
         with pytest.raises(CannotRecord, match="bytes wait"):
             store.begin(call("s"))
         await asyncio.sleep(0)
-        ends += [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=9))]
+        ends += [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=20))]
         await asyncio.sleep(0.05)
         with pytest.raises(CannotRecord, match="bytes wait"):
-            await store.finish(call("s", body=b"x" * 12_000), timeout=9)
+            await store.finish(call("s", body=b"x" * 12_000), timeout=20)
     await asyncio.gather(*ends)
     assert store.counts().committed == 9
     await store.close()
@@ -113,12 +127,12 @@ async def test_a_full_queue_refuses_calls_before_ends(tmp_path: Path) -> None:
 
 async def test_a_waiter_that_went_away_leaves_its_row(store: Store) -> None:
     trace = call("s", [1], [2])
-    task = asyncio.create_task(store.finish(trace, timeout=5))
+    task = asyncio.create_task(store.finish(trace, timeout=20))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await store.finish(call("s"), timeout=5)
+    await store.finish(call("s"), timeout=20)
     assert await store.trace(trace.trace_id) is not None
 
 
@@ -151,10 +165,10 @@ class Crashing(Database):
 async def test_a_writer_that_crashes_starts_again_with_what_it_had(tmp_path: Path) -> None:
     database = Crashing.open(str(tmp_path / "a.db"))
     store = Store.start(database, gateway_id="gateway-1")
-    await store.finish(call("s"), timeout=5)
+    await store.finish(call("s"), timeout=20)
     database.crashes = 3
     trace = call("s", [1], [2])
-    await store.finish(trace, timeout=5)
+    await store.finish(trace, timeout=20)
     assert store.counts().writer_restarts == 3
     assert store.counts().writer_alive
     assert await store.trace(trace.trace_id) is not None
@@ -165,7 +179,7 @@ async def test_a_writer_that_crashes_starts_again_with_what_it_had(tmp_path: Pat
 async def test_a_page_of_long_traces_leaves_the_event_loop_free(store: Store) -> None:
     ids = list(range(100_000))
     for number in range(10):
-        await store.finish(call("s", ids, [number], body=b"%d" % number * 100_000), timeout=5)
+        await store.finish(call("s", ids, [number], body=b"%d" % number * 100_000), timeout=20)
     reading = asyncio.create_task(store.traces(TraceQuery(session_id="s")))
     longest = 0.0
     while not reading.done():
