@@ -7,6 +7,7 @@ Sources: the released wheels 0.5.9 … 0.5.23, the fork's and the patch's own fi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from adapters.answer_shape import Chunk, WholeAnswer
@@ -18,7 +19,17 @@ from adapters.raw import TRUE, text
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion, LogprobsMode, PlanMode
 from adapters.server import Server
-from adapters.sglang_features import ASSUMED, PATCHED, SINCE, VARIANTS, as_probed, decided, is_sglang, probes_of
+from adapters.sglang_features import (
+    ASSUMED,
+    ORIGINAL_LOGPROBS,
+    PATCHED,
+    SINCE,
+    VARIANTS,
+    as_probed,
+    decided,
+    is_sglang,
+    probes_of,
+)
 from adapters.sglang_generate import GENERATE, generated, open_frame, open_generated
 from adapters.sglang_meta import lifted, with_meta
 from adapters.sglang_shape import SHAPE
@@ -51,7 +62,9 @@ _TELL_IDS: Final = frozenset({"token_ids", "completion_token_ids", "meta_info"})
 _LOSSY: Final = "SGLang's chat streams leave out logprobs, those of the end token among them"
 _REFUSES: Final = "this SGLang refuses to tell token ids in chat streams"
 _NONE_IN_STREAM: Final = "this SGLang tells no token ids in chat streams, and `capture: stream` streams all the same"
-_NONE_IN_CHAT: Final = "SGLang before 0.5.13 tells token ids at its native /generate alone, where no chat is rendered"
+_NONE_IN_CHAT: Final = (
+    "this SGLang tells no token ids in chat (upstream does from 0.5.13 on), and its native /generate renders no chat"
+)
 _NONE_IN_COMPLETIONS: Final = "this SGLang tells no token ids in completions, as upstream does from 0.5.17 on"
 
 
@@ -65,10 +78,11 @@ class Sglang(OpenAIEngine):
     asks: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **{flag.feature: (flag.name,) for flag in _WHOLE_ALONE},
         "sglext": tuple(flag.name for flag in _SGLEXT),
-        "logprobs": ("logprobs", "top_logprobs"),
+        # Some decoding methods refuse them by the native name.
+        "logprobs": ("logprobs", "top_logprobs", "return_logprob"),
         "usage": ("stream_options", "include_usage"),
     }
-    # After temperature and penalties; there is a server argument for the other kind.
+    # After temperature and penalties, unless the server's environment says otherwise, which it tells nobody.
     logprobs_mode: ClassVar[LogprobsMode] = "processed"
     owners: ClassVar = frozenset({"sglang"})
 
@@ -115,7 +129,10 @@ class Sglang(OpenAIEngine):
         if plan.path == GENERATE:
             answer = generated(answer, plan.request)
         answer = lifted(answer)
-        return with_meta(super().read(answer, plan), answer)
+        completion = with_meta(super().read(answer, plan), answer)
+        if completion.logprobs_mode is not None and ORIGINAL_LOGPROBS in plan.server.features:
+            return replace(completion, logprobs_mode="raw")
+        return completion
 
 
 def _plan_completions(draft: Draft) -> Plan:

@@ -14,6 +14,8 @@ from adapters.server import Server
 
 PATCHED: Final = "patched_token_ids"
 """The agentcore patch: chat tells ids unasked, at vLLM's places, in streams too."""
+ORIGINAL_LOGPROBS: Final = "original_logprobs"
+"""The configuration's word that the server runs with `SGLANG_RETURN_ORIGINAL_LOGPROB`: before temperature."""
 AGENTCORE: Final = "agentcore"
 LLM360: Final = "llm360"
 

@@ -294,11 +294,23 @@ def test_ids_that_are_told_twice_are_taken_once() -> None:
     assert completion.anomalies == ()
 
 
-def test_logprobs_are_processed_ones() -> None:
-    plan, _ = planned(HELLO, NEWEST)
+@pytest.mark.parametrize(("features", "mode"), [((), "processed"), (("original_logprobs",), "raw")])
+def test_logprobs_are_processed_ones_unless_the_configuration_says_otherwise(
+    features: tuple[str, ...], mode: str
+) -> None:
+    plan, _ = planned(HELLO, adapter_for("sglang").server("0.5.23", features=features))
     outcome = AnswerReader(plan).whole(recording("sglang-0.5.23", "f_rti_lp_chat").body)
     assert outcome.verdict.logprobs_fidelity == "exact"
-    assert outcome.completion.logprobs_mode == "processed"
+    assert outcome.completion.logprobs_mode == mode
+
+
+def test_a_server_that_decodes_without_logprobs_is_asked_for_ids_alone() -> None:
+    plan, _ = planned(HELLO, NEWEST)
+    body = b'{"object":"error","message":"Beam search does not support return_logprob.","code":400}'
+    taught = adapter_for("sglang").refused(plan, 400, body)
+    assert taught is not None
+    _, sent = planned(HELLO, taught)
+    assert sent == {**HELLO, "return_prompt_token_ids": True, "return_token_ids": True}
 
 
 def test_each_choice_has_its_own_weights_where_meta_info_tells_them() -> None:
