@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.agents import agent_routes, not_found, refuse
-from gateway.api.app import create_api
+from gateway.api.app import create_api, mounted
 from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts
 from gateway.backends import Backends
@@ -133,7 +133,7 @@ async def opened(
         )
         routes: list[BaseRoute] = [
             *agent_routes(proxy, sessions, models),
-            Mount("/api", api),
+            mounted(api),
             Route("/healthz", Endpoint(list)),
             Route("/readyz", Endpoint(health.problems)),
             *documentation_routes(api, [*ENDPOINTS, "/v1/models"]),
