@@ -14,7 +14,8 @@ from adapters.openai_shape import Shape, open_answer, open_chunk
 from adapters.plan import Plan
 from adapters.raw import open_object, text
 from adapters.read import read_answer
-from adapters.schema import Completion, LogprobsMode
+from adapters.request import CanonicalRequest
+from adapters.schema import Capture, Completion, LogprobsMode, PlanMode
 from adapters.server import Known, Server
 
 Version = tuple[int, ...]
@@ -38,6 +39,13 @@ def parse_version(version: str | None) -> Version | None:
     numbers = tuple(int(number) for number in found[1].split("."))
     # What a build without tags calls itself: `0.1.dev1+g0a1b2c3`.
     return None if numbers < (0, 2) and ".dev" in (version or "") else numbers
+
+
+def mode_where_streams_lose(request: CanonicalRequest, capture: Capture, why: str) -> tuple[PlanMode, str | None]:
+    """The mode for an engine whose whole answers tell ids that its streams lose, with the reason for buffering."""
+    if not request.stream:
+        return "whole", None
+    return ("streamed", None) if capture == "stream" else ("buffered", why)
 
 
 class OpenAIEngine:

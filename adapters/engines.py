@@ -8,13 +8,20 @@ from typing import Final
 from adapters.adapter import Adapter
 from adapters.detect import Configured, Question, Replies, listed_models
 from adapters.dynamo import Dynamo
+from adapters.llamacpp import LlamaCpp
+from adapters.lmdeploy import LMDeploy
+from adapters.mlx_lm import MlxLm
 from adapters.openai import OpenAI
 from adapters.server import Server
 from adapters.sglang import Sglang
+from adapters.trtllm import TensorRTLLM
 from adapters.vllm import Vllm
 
 # A server is the first engine's that recognises it, so the last is the one that takes whatever is left.
-_ADAPTERS: Final[dict[str, Adapter]] = {adapter.engine: adapter for adapter in (Sglang(), Dynamo(), Vllm(), OpenAI())}
+_ADAPTERS: Final[dict[str, Adapter]] = {
+    adapter.engine: adapter
+    for adapter in (Sglang(), Dynamo(), TensorRTLLM(), LlamaCpp(), LMDeploy(), MlxLm(), Vllm(), OpenAI())
+}
 
 ENGINES: Final[tuple[str, ...]] = tuple(_ADAPTERS)
 

@@ -54,9 +54,9 @@ class Stripper:
             return b""
         if chunk.choices or kept:
             choices = join_array(map(join_object, kept))
-            if root is chunk.root:
+            if root is chunk.root and "choices" in root:
                 return _with_choices(data, root, choices)
-            root["choices"] = Raw(choices)
+            root = {**root, "choices": Raw(choices)}
         return data if root is chunk.root else join_object(root)
 
     def whole(self, answer: WholeAnswer, completion: Completion) -> bytes:
