@@ -42,29 +42,28 @@ async def test_pages_over_sessions_follow_the_traces_ids(store: Store) -> None:
     assert [trace.trace_id for trace in await every(store)] == [one.trace_id for one in calls]
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({"session_id": "b"}, {"2", "3"}),
-        ({"run_id": "run-1"}, {"1", "2", "3"}),
-        ({"run_id": "run-1", "group_id": "group-2"}, {"2", "3"}),
-        ({"group_id": "group-1"}, {"1"}),
-        ({"session_id": "b", "run_id": "run-2"}, set()),
-        ({"model": "alias"}, {"1"}),
-        ({"model": "weights"}, {"1", "4"}),
-        ({"engine": "sglang"}, {"2"}),
-        ({"backend": "b1"}, {"3"}),
-        ({"status": "backend_error"}, {"3"}),
-        ({"fidelity": "partial"}, {"4"}),
-        ({"weight_version": "7"}, {"2"}),
-        ({"purpose": "aux"}, {"1"}),
-        ({"dialect": "completions"}, {"4"}),
-        ({"since": NOON}, {"1", "2", "3"}),
-        ({"until": NOON}, {"4"}),
-        ({"since": NOON, "until": NOON + timedelta(microseconds=1)}, {"1", "2"}),
-    ],
-)
-async def test_traces_are_found_by(store: Store, query: dict[str, Any], expected: set[str]) -> None:
+FOUND_BY: list[tuple[dict[str, Any], set[str]]] = [
+    ({"session_id": "b"}, {"2", "3"}),
+    ({"run_id": "run-1"}, {"1", "2", "3"}),
+    ({"run_id": "run-1", "group_id": "group-2"}, {"2", "3"}),
+    ({"group_id": "group-1"}, {"1"}),
+    ({"session_id": "b", "run_id": "run-2"}, set()),
+    ({"model": "alias"}, {"1"}),
+    ({"model": "weights"}, {"1", "4"}),
+    ({"engine": "sglang"}, {"2"}),
+    ({"backend": "b1"}, {"3"}),
+    ({"status": "backend_error"}, {"3"}),
+    ({"fidelity": "partial"}, {"4"}),
+    ({"weight_version": "7"}, {"2"}),
+    ({"purpose": "aux"}, {"1"}),
+    ({"dialect": "completions"}, {"4"}),
+    ({"since": NOON}, {"1", "2", "3"}),
+    ({"until": NOON}, {"4"}),
+    ({"since": NOON, "until": NOON + timedelta(microseconds=1)}, {"1", "2"}),
+]
+
+
+async def test_traces_are_found_by_each_filter(store: Store) -> None:
     await store.create_session(session("a", run_id="run-1", group_id="group-1"))
     await store.create_session(session("b", run_id="run-1", group_id="group-2"))
     for one in (
@@ -81,8 +80,10 @@ async def test_traces_are_found_by(store: Store, query: dict[str, Any], expected
         ),
     ):
         await store.finish(one, timeout=5)
-    assert {trace.trace_id for trace in (await store.traces(TraceQuery(**query))).items} == expected
-    assert {trace.trace_id for trace in await every(store, **query)} == expected
+    for query, expected in FOUND_BY:
+        at_once = (await store.traces(TraceQuery(**query))).items
+        assert {trace.trace_id for trace in at_once} == expected, query
+        assert {trace.trace_id for trace in await every(store, **query)} == expected, query
 
 
 async def test_a_page_ends_when_its_bytes_are_many(store: Store) -> None:

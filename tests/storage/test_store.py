@@ -31,7 +31,7 @@ async def test_a_finished_call_is_read_back_as_it_was_written(store: Store) -> N
     assert await store.session("s") == session("s", run_id="run")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_any_traces_are_read_back_as_they_were_written(store: Store, data: st.DataObject) -> None:
     session_id = new_id()

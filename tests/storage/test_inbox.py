@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from storage.errors import CannotRecord
+from storage.inbox import Inbox
+from storage.jobs import Begin, Finish, Job
+from tests.storage.examples import call
+
+
+def begin(size: int = 100) -> Begin:
+    return Begin(size, call("s"), None)
+
+
+@pytest.fixture
+def ended() -> Finish:
+    loop = asyncio.new_event_loop()
+    job = Finish(100, call("s"), loop.create_future())
+    loop.close()
+    return job
+
+
+def test_what_is_queued_is_taken_in_its_order(ended: Finish) -> None:
+    inbox = Inbox(10_000)
+    jobs: list[Job] = [begin(), begin(), ended]
+    for job in jobs:
+        inbox.put(job)
+    assert inbox.take(timeout=1) == jobs
+    assert (inbox.queued, inbox.queued_bytes, inbox.begun, inbox.finished) == (3, 300, 2, 1)
+    inbox.settle(jobs)
+    assert (inbox.queued, inbox.queued_bytes, inbox.oldest_ms) == (0, 0, None)
+
+
+def test_an_end_takes_its_begin_along_and_waits_for_nothing(ended: Finish) -> None:
+    inbox = Inbox(10_000)
+    began = begin()
+    inbox.put(began)
+    threading.Timer(0.005, inbox.put, [ended]).start()
+    started = time.monotonic()
+    taken = inbox.take(timeout=5)
+    assert taken[0] is began
+    assert time.monotonic() - started < 1
+
+
+def test_a_begin_alone_waits_a_moment_and_no_longer() -> None:
+    inbox = Inbox(10_000)
+    inbox.put(begin())
+    started = time.monotonic()
+    assert len(inbox.take(timeout=5)) == 1
+    assert 0.01 < time.monotonic() - started < 1
+
+
+def test_nothing_queued_is_nothing_taken() -> None:
+    inbox = Inbox(10_000)
+    assert inbox.take(timeout=0.01) == []
+    assert not inbox.ended
+
+
+def test_the_end_is_seen_behind_all_that_was_queued() -> None:
+    inbox = Inbox(10_000)
+    inbox.put(begin())
+    inbox.end()
+    assert len(inbox.take(timeout=5)) == 1
+    assert inbox.ended
+
+
+def test_calls_begin_only_while_there_is_room_for_ends(ended: Finish) -> None:
+    inbox = Inbox(1_000)
+    inbox.put(begin(700))
+    with pytest.raises(CannotRecord, match="700 bytes wait"):
+        inbox.put(begin(100))
+    inbox.put(ended)
+    with pytest.raises(CannotRecord):
+        inbox.put(begin(1))
