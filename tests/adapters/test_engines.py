@@ -44,5 +44,5 @@ def test_the_engine_that_takes_whatever_is_left_is_the_last() -> None:
 
 
 def test_a_name_that_nobody_has_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownEngine, match="'tgi'; known are .*vllm"):
+    with pytest.raises(UnknownEngine, match=r"'tgi'; known are .*vllm"):
         adapter_for("tgi")
