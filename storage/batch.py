@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, select, tuple_, update
@@ -179,7 +178,7 @@ def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
             made.setdefault(job.session_id, job.session)
     for job in jobs:
         if isinstance(job, Begin | Finish) and job.session_id not in made:
-            made[job.session_id] = Session(session_id=job.session_id, created_at=datetime.now(UTC))
+            made[job.session_id] = Session(session_id=job.session_id, created_at=job.trace.started_at)
     return made
 
 
