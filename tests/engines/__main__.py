@@ -48,7 +48,7 @@ def _measure(setup: Setup, url: str | None, only: str | None) -> tuple[str, list
         cells = _cells(setup, version, started, only)
         if only is None:
             _verify(started)
-        return title, cells
+    return title, cells
 
 
 def _cells(setup: Setup, version: str, url: str, only: str | None) -> list[Cell]:

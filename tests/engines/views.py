@@ -26,19 +26,22 @@ _PLAIN_CHUNK: Final = frozenset(
 class Views:
     """One request, answered to an agent without the gateway and with it."""
 
+    request: Mapping[str, Any]
     direct: Seen
     through: Seen
-    whole: Seen | None = None
+    whole: Seen
     """What the backend answers the same request when it need not stream: a buffered plan's measure."""
 
 
 def chunk_by_chunk(views: Views) -> bool:
     """Whether even the cuts between chunks are the same, which on most engines depends on the moment's load."""
+    views = _without_alternatives(views)
     return bool(scrubbed(views.direct) == scrubbed(views.through))
 
 
 def differences(views: Views, plan: str, *, sampled: bool) -> Iterator[str]:
     """What an agent would notice."""
+    views = _without_alternatives(views)
     direct, through = views.direct, views.through
     if direct.status != through.status:
         yield f"status {through.status} instead of {direct.status}: {through.body[:200]!r}"
@@ -60,6 +63,28 @@ def differences(views: Views, plan: str, *, sampled: bool) -> Iterator[str]:
             yield from _buffered(views, sampled=sampled)
 
 
+def _without_alternatives(views: Views) -> Views:
+    """`logprobs` without `top_logprobs` asks for none; an engine that tells some all the same may be corrected."""
+    asked = views.request.get("logprobs") is not True or "top_logprobs" in views.request
+    if asked or any(path.endswith("top_logprobs[]") for path in paths(views.through.documents)):
+        return views
+    return replace(views, direct=_emptied(views.direct), whole=_emptied(views.whole))
+
+
+def _emptied(seen: Seen) -> Seen:
+    return replace(
+        seen,
+        documents=tuple(_empty(document) for document in seen.documents),
+        parsed=tuple(_empty(document) for document in seen.parsed),
+    )
+
+
+def _empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: [] if name == "top_logprobs" else _empty(inner) for name, inner in value.items()}
+    return [_empty(inner) for inner in value] if isinstance(value, list) else value
+
+
 def _whole(direct: Seen, through: Seen, *, sampled: bool) -> Iterator[str]:
     yield from _fields(direct, through)
     if not sampled and scrubbed(direct) != scrubbed(through):
@@ -76,10 +101,11 @@ def _streamed(direct: Seen, through: Seen, *, sampled: bool) -> Iterator[str]:
 
 
 def _buffered(views: Views, *, sampled: bool) -> Iterator[str]:
-    allowed = paths(views.direct.documents) | _PLAIN_CHUNK | {f"usage.{name}" for name in _usage_names(views)}
+    of_whole = {path for path in paths(views.whole.documents) if not path.startswith("choices")}
+    allowed = paths(views.direct.documents) | _PLAIN_CHUNK | of_whole
     if added := paths(views.through.documents) - allowed:
         yield f"fields that nobody asked for: {', '.join(sorted(added))}"
-    if not sampled and views.whole is not None:
+    if not sampled:
         whole = views.whole.folded
         asked_usage = views.direct.folded.usage is not None
         yield from _same_folded(whole if asked_usage else replace(whole, usage=None), views.through.folded)
@@ -89,12 +115,6 @@ def _same_folded(expected: Folded, got: Folded) -> Iterator[str]:
     """Text, reasoning, tool calls, finish reasons, logprobs, usage and model."""
     if expected != got:
         yield from _where(expected, got, "folded")
-
-
-def _usage_names(views: Views) -> frozenset[str]:
-    """A chunk's usage has what a whole answer's has."""
-    found = paths([views.whole.documents[0]["usage"]]) if views.whole is not None and views.whole.documents else ()
-    return frozenset(found)
 
 
 # vLLM puts it on a stream's last chunk, which is that of the usage where the gateway alone asked for it.

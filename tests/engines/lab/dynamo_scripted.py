@@ -1,17 +1,19 @@
 """A worker for the real Dynamo frontend: answers the last user message from a table, with real ids and logprobs.
 
 The frontend does the rest: it renders the template, detokenises, cuts at stop strings and parses tools and reasoning.
-    python dynamo_scripted.py --model-path DIR --model-name tiny [--burst N] [--delay SECONDS]
+Dynamo's own frame for workers (`dynamo.common.backend`) ends a call with its first choice, so this one does without.
+    python dynamo_scripted.py --model-path DIR --model-name tiny [--worker vllm|sglang] [--burst N] [--delay SECONDS]
 """
 
 import argparse
 import asyncio
 import json
 import os
+import signal
 
-from dynamo.common.backend import EngineConfig, LLMEngine, LlmRegistration, WorkerConfig
 from dynamo.common.backend.logprobs import parse_logprob_options
-from dynamo.common.backend.run import run
+from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
+from dynamo.runtime import DistributedRuntime
 from tokenizers import Tokenizer
 
 END_OF_TURN, END_OF_TEXT = 151645, 151643
@@ -43,68 +45,37 @@ def logprob(token_id, rank=0):
     return round(-0.001 * (token_id % 997) - 1e-4 - rank, 6)
 
 
-class Scripted(LLMEngine):
+class Scripted:
+    """Its `generate` is what the frontend calls with the prompt's ids."""
+
     def __init__(self, options):
-        self.options = options
+        self.delay, self.burst, self.engine = options.delay, options.burst, options.worker
         self.tokenizer = Tokenizer.from_file(f"{options.model_path}/tokenizer.json")
-
-    @classmethod
-    async def from_args(cls, argv=None):
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--model-path")
-        parser.add_argument("--model-name", default="tiny")
-        parser.add_argument("--delay", type=float, default=0.002, help="seconds before each chunk")
-        parser.add_argument("--burst", type=int, default=1, help="ids in each chunk")
-        parser.add_argument("--tool-call-parser")
-        parser.add_argument("--reasoning-parser")
-        options = parser.parse_args(argv)
-        return cls(options), WorkerConfig(
-            namespace="dynamo",
-            component="backend",
-            endpoint="generate",
-            model_name=options.model_path,
-            served_model_name=options.model_name,
-            discovery_backend=os.environ.get("DYN_DISCOVERY_BACKEND", "file"),
-            request_plane="tcp",
-            event_plane="zmq",
-            enable_kv_routing=False,
-            tool_call_parser=options.tool_call_parser,
-            reasoning_parser=options.reasoning_parser,
-        )
-
-    async def start(self, worker_id):
-        return EngineConfig(
-            model=self.options.model_path,
-            served_model_name=self.options.model_name,
-            llm=LlmRegistration(context_length=2048, kv_cache_block_size=16),
-        )
 
     async def generate(self, request, context):
         prompt = list(request.get("token_ids") or [])
         sampled, finish = self.answer(prompt, request.get("stop_conditions") or {})
         tops, _ = parse_logprob_options(request.get("output_options") or {})
         choices = int((request.get("sampling_options") or {}).get("n") or 1)
-        burst = self.options.burst
-        for index in range(choices):
-            for begin in range(0, len(sampled), burst):
+        told = 0
+        for begin in range(0, len(sampled), self.burst):
+            part = sampled[begin : begin + self.burst]
+            await asyncio.sleep(self.delay)
+            for index in range(choices):
                 if context.is_stopped():
-                    yield {
-                        "token_ids": [],
-                        "index": index,
-                        "finish_reason": "cancelled",
-                        "completion_usage": usage(len(prompt), begin),
-                    }
+                    yield {"token_ids": [], "index": index, "finish_reason": "cancelled", **usage(prompt, told)}
                     return
-                await asyncio.sleep(self.options.delay)
-                part = sampled[begin : begin + burst]
+                told += len(part)
                 chunk = {"token_ids": part, "index": index}
                 if tops is not None:
                     chunk["log_probs"] = [logprob(token_id) for token_id in part]
+                    # vLLM's and SGLang's workers name the sampled token even where no alternatives are asked.
                     chunk["top_logprobs"] = [self.ranked(token_id, max(1, tops)) for token_id in part]
-                if begin + burst >= len(sampled):
-                    chunk["finish_reason"] = finish
-                    chunk["completion_usage"] = usage(len(prompt), len(sampled) * choices)
-                    chunk["engine_data"] = {"weight_version": "w-7", "completion_token_ids": sampled}
+                if begin + self.burst >= len(sampled):
+                    data = {"weight_version": "w-7"}
+                    if self.engine == "vllm":  # SGLang's worker tells no ids here.
+                        data |= {"completion_token_ids": sampled, "prompt_token_ids": prompt}
+                    chunk |= {"finish_reason": finish, "engine_data": data, **usage(prompt, told)}
                 yield chunk
 
     def answer(self, prompt, stop):
@@ -131,16 +102,46 @@ class Scripted(LLMEngine):
             for rank in range(count)
         ]
 
-    async def abort(self, context):
-        pass
-
-    async def cleanup(self):
-        pass
-
 
 def usage(prompt, completion):
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    counted = {"prompt_tokens": len(prompt), "completion_tokens": completion}
+    return {"completion_usage": {**counted, "total_tokens": len(prompt) + completion}}
+
+
+async def serve(options):
+    loop = asyncio.get_running_loop()
+    runtime = DistributedRuntime(loop, os.environ.get("DYN_DISCOVERY_BACKEND", "file"), "tcp", event_plane="zmq")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, runtime.shutdown)
+    endpoint = runtime.endpoint("dynamo.backend.generate")
+    parsers = ModelRuntimeConfig()
+    parsers.context_length = 2048
+    parsers.tool_call_parser = options.tool_call_parser
+    parsers.reasoning_parser = options.reasoning_parser
+    await register_model(
+        ModelInput.Tokens,
+        ModelType.Chat | ModelType.Completions,
+        endpoint,
+        options.model_path,
+        options.model_name,
+        worker_type=WorkerType.Aggregated,
+        kv_cache_block_size=16,
+        runtime_config=parsers,
+    )
+    await endpoint.serve_endpoint(Scripted(options).generate)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model-path", required=True)
+    parser.add_argument("--model-name", default="tiny")
+    parser.add_argument("--delay", type=float, default=0.002, help="seconds before each chunk")
+    parser.add_argument("--burst", type=int, default=1, help="ids in each chunk")
+    parser.add_argument("--worker", choices=("vllm", "sglang"), default="vllm", help="whose engine_data to give")
+    parser.add_argument("--tool-call-parser")
+    parser.add_argument("--reasoning-parser")
+    asyncio.run(serve(parser.parse_args()))
 
 
 if __name__ == "__main__":
-    run(Scripted)
+    main()
