@@ -26,7 +26,7 @@ _BLOCK: Final = 16 * 1024
 
 
 class BadDelta(ValueError):
-    """Bytes that no encoder has not given, or another base than it had."""
+    """Bytes that no encoder gave, or another base than it had."""
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
