@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adapters.answer import AnswerReader, Outcome
 from adapters.answer_shape import Delta
@@ -21,7 +21,7 @@ from gateway.backends import Backend
 from gateway.call import Call
 from gateway.dialects.dialect import Responder
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
-from gateway.refusals import BackendTimeout, BadGateway, NotRecordable, Refusal
+from gateway.refusals import BackendTimeout, BadGateway, NotRecordable, Refusal, Stopping
 from gateway.sessions import Sessions
 from gateway.upstream import AnswerTooLarge, CutShort, TimedOut, UpstreamAnswer
 from storage.errors import CannotRecord, NotCommitted
@@ -96,7 +96,7 @@ class Exchange:
         self._reader: AnswerReader | None = None
 
     async def run(self, request: CanonicalRequest) -> None:
-        """Ask a backend and give its answer to the agent. Cancelled, it raises; `cut` then records the call."""
+        """Ask a backend and give its answer to the agent. Cancelled, it raises, and the caller ends the call."""
         responder = self._call.dialect.responder(request)
         try:
             async with asyncio.timeout(self._settings.total_timeout):
@@ -113,10 +113,17 @@ class Exchange:
         responder = self._call.dialect.responder(request) if request is not None else None
         await self._conclude(Ending.refused(refusal, None, asked=asked), responder)
 
-    async def cut(self, status: Status) -> None:
-        """Record a call that was cancelled, with the tokens so far."""
+    async def agent_gone(self) -> None:
+        """Record a call whose agent left, with the tokens so far."""
         self._call.settled = True
-        await self._record(self._call.ended(status, http_status=None, outcome=self._so_far()))
+        await self._record(self._call.ended("client_disconnected", http_status=None, outcome=self._so_far()))
+
+    async def stopped(self) -> None:
+        """End a call that the gateway itself has no more time for, with the tokens so far."""
+        refusal = Stopping("The gateway is stopping; try again.")
+        ending = Ending("interrupted", refusal.status, refusal.error, self._so_far(), headers=refusal.headers)
+        request = self._call.request
+        await self._conclude(ending, self._call.dialect.responder(request) if request is not None else None)
 
     async def _ask(self, request: CanonicalRequest, responder: Responder) -> Ending:
         call = self._call
@@ -150,11 +157,17 @@ class Exchange:
         call.plan = plan
         call.backend = backend.name
         call.weight_version = backend.weight_version
-        self._begin()
-        if call.session.backend != backend.name and not call.session.implicit:
-            call.session = self._parts.sessions.pin(call.session, backend.name)
+        pinned = call.session.backend == backend.name or call.session.implicit
+        if call.new_session and not call.begun:
+            call.session = replace(call.session, backend=backend.name)
+            self._begin()
+        else:
+            self._begin()
+            if not pinned:
+                call.session = self._parts.sessions.pin(call.session, backend.name)
 
     def _begin(self) -> None:
+        """Queue the call as `running`, its session with it where that is new. Raises NotRecordable."""
         call = self._call
         if call.begun:
             return
@@ -163,6 +176,8 @@ class Exchange:
         except CannotRecord as exc:
             raise NotRecordable(f"The gateway cannot record calls now ({exc}); try again.") from exc
         call.begun = True
+        if call.new_session:
+            self._parts.sessions.began(call.session)
 
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""

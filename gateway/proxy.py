@@ -100,9 +100,10 @@ class Proxy:
             await exchange.run(request)
         except asyncio.CancelledError:
             # Told apart by who cancelled: the watcher, because the agent left, or the server, because it stops.
-            await exchange.cut("client_disconnected" if call.client_gone else "interrupted")
             if not call.client_gone:
+                await exchange.stopped()
                 raise
+            await exchange.agent_gone()
             task.uncancel()
         except Exception:
             # The edge of the task: a defect of ours must not cost the agent a proper error, nor the call its trace.

@@ -96,6 +96,14 @@ class NotRecordable(Refusal):
     retry = True
 
 
+class Stopping(Refusal):
+    """The gateway was told to stop, and the call had no end within its grace."""
+
+    status = 503
+    code = "gateway_stopping"
+    retry = True
+
+
 class NoBackendAvailable(Refusal):
     status = 503
     code = "no_backend"

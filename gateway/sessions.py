@@ -69,7 +69,7 @@ class _Entry:
     session: Session
     read_at: float
     new: bool = False
-    """Made here and not yet seen in the database, which is asked each time until it has it."""
+    """Made here, and no row of it is queued: the database is asked each time until there is one."""
 
 
 class Sessions:
@@ -109,6 +109,12 @@ class Sessions:
                 "may be training data already. Begin a new session for a new attempt."
             )
         return resolved
+
+    def began(self, session: Session) -> None:
+        """A new session's row is queued: the store has it from now on, and reads what is queued."""
+        entry = self._by_id.get(session.session_id)
+        if entry is not None and entry.new:
+            entry.session, entry.new, entry.read_at = session, False, self._clock()
 
     def pin(self, session: Session, backend: str) -> Session:
         """The session with its backend, which is queued to be written: call it after the session is begun."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from tests.gateway.harness import CHAT, HELLO, Running, events, gateway, traces_
 
 
 @pytest.fixture
-async def vllm() -> AsyncIterator[ScriptedServer]:
-    yield ScriptedServer("vllm")
+def vllm() -> ScriptedServer:
+    return ScriptedServer("vllm")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -157,9 +156,7 @@ async def test_no_backend_is_a_503_that_says_what_to_do(tmp_path: Path) -> None:
         "/v1/embeddings",
     ],
 )
-async def test_what_is_no_endpoint_of_ours_reaches_no_backend(
-    tmp_path: Path, vllm: ScriptedServer, path: str
-) -> None:
+async def test_what_is_no_endpoint_of_ours_reaches_no_backend(tmp_path: Path, vllm: ScriptedServer, path: str) -> None:
     """failures.md F1: the path is written to the socket as it stands, for clients tidy it up."""
     async with running(vllm) as backend, gateway(tmp_path, backend) as served:
         host, port = served.url.removeprefix("http://").split(":")

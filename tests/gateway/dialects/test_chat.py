@@ -86,7 +86,7 @@ def test_fields_that_nobody_reads_keep_their_own_text() -> None:
     ],
 )
 def test_a_body_that_is_no_chat_request_is_refused_with_a_sentence(body: bytes, says: str) -> None:
-    with pytest.raises(BadRequest, match=".*") as caught:
+    with pytest.raises(BadRequest) as caught:
         CHAT.read(body)
     assert says in caught.value.error.message
     assert caught.value.error.type == "invalid_request_error"

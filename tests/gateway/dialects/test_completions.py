@@ -29,9 +29,7 @@ def read(**fields: Any) -> Any:
         ([[1, 2], [3]], 2, (TokenIds([1, 2]), TokenIds([3]))),
     ],
 )
-def test_a_prompt_is_text_or_ids_one_or_several(
-    prompt: Any, prompts: int, ids: tuple[TokenIds, ...] | None
-) -> None:
+def test_a_prompt_is_text_or_ids_one_or_several(prompt: Any, prompts: int, ids: tuple[TokenIds, ...] | None) -> None:
     request = read(prompt=prompt, n=2)
     assert (request.prompts, request.prompt_token_ids, request.expected_choices) == (prompts, ids, prompts * 2)
 
