@@ -18,7 +18,7 @@ from adapters.fold import Fold
 from adapters.openai_shape import deltas
 from adapters.plan import Plan
 from adapters.raw import Fields, NotJSON, join_object, mend, open_object
-from adapters.retokenize import Counter, with_usage
+from adapters.retokenize import with_usage
 from adapters.schema import Completion, Error, Usage, Verdict
 from adapters.sse import MAX_EVENT, Event, EventTooLarge, SSEDecoder
 from adapters.strip import Stripper
@@ -59,14 +59,12 @@ class AnswerReader:
         plan: Plan,
         *,
         adapter: Adapter | None = None,
-        counter: Counter | None = None,
         typed: bool = True,
         max_event: int = MAX_EVENT,
     ) -> None:
-        """`counter` counts tokens where the server does not; `typed=False` leaves the deltas out."""
+        """`typed=False` leaves the deltas out."""
         self._plan = plan
         self._adapter = adapter or adapter_for(plan.server.engine)
-        self._counter = counter
         self._typed = typed
         self._decoder = SSEDecoder(max_event)
         self._fold = Fold(self._adapter.shape.rules, plan.request.expected_choices)
@@ -113,6 +111,16 @@ class AnswerReader:
         finished = answer.error is None and bool(completion.choices)
         client = self._body(answer, completion) if finished else body
         return Outcome(completion, verdict(completion, self._plan), client, finished)
+
+    def retold(self, outcome: Outcome, completion: Completion) -> Outcome:
+        """The outcome of the same answer with what a tokenizer made of its text. Its agent sees the counts alone."""
+        client = outcome.client
+        if outcome.completion.usage is None and completion.usage is not None and outcome.finished:
+            if client.endswith(DONE):
+                client = client.removesuffix(DONE) + self._usage_chunk(completion) + DONE
+            elif client[:1] == b"{":
+                client = _with_usage(client, completion.usage)
+        return Outcome(completion, verdict(completion, self._plan), client, outcome.finished)
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
         return [piece for event in events if (piece := self._piece(event)) is not None]
@@ -185,7 +193,7 @@ class AnswerReader:
         return piece.client if piece is not None else b""
 
     def _completed(self, answer: WholeAnswer) -> Completion:
-        return with_usage(self._adapter.read(answer, self._plan), self._plan.request, self._counter)
+        return with_usage(self._adapter.read(answer, self._plan), self._plan.request)
 
     def _usage_chunk(self, completion: Completion) -> bytes:
         if not self._owes_usage or not completion.usage_estimated or completion.usage is None:
@@ -200,13 +208,17 @@ class AnswerReader:
     def _body(self, answer: WholeAnswer, completion: Completion) -> bytes:
         body = self._stripper.whole(answer, completion)
         if completion.usage_estimated and completion.usage is not None:
-            return join_object({**open_object(body), "usage": _usage(completion.usage)})
+            return _with_usage(body, completion.usage)
         return body
 
     def _unreadable(self, reason: NotJSON) -> Outcome:
         told = f"the backend's answer is not a JSON object: {reason}"[:300]
         completion = Completion(error=Error(told, "bad_answer"), anomalies=(told,))
         return Outcome(completion, verdict(completion, self._plan), b"", False)
+
+
+def _with_usage(body: bytes, usage: Usage) -> bytes:
+    return join_object({**open_object(body), "usage": _usage(usage)})
 
 
 def _usage(usage: Usage) -> Raw:

@@ -26,18 +26,11 @@ class Encoder(Protocol):
         ...
 
 
-class Counter(Protocol):
-    """How many tokens a request's prompts and a choice have; None where that cannot be counted."""
-
-    def prompt(self, request: CanonicalRequest) -> int | None: ...
-
-    def reply(self, request: CanonicalRequest, choice: Choice) -> int | None: ...
-
-
 def retokenize(completion: Completion, request: CanonicalRequest, encoder: Encoder) -> Completion:
     """The completion with ids made from its text, where the engine gave none for any choice; else as it is.
 
-    Logprobs are dropped: they belong to tokens that were sampled, and these were not. Raises what the encoder raises.
+    Logprobs are dropped: they belong to tokens that were sampled, and these were not. What the engine did not count is
+    counted from these ids. Raises what the encoder raises.
     """
     if not completion.choices or any(choice.token_ids is not None for choice in completion.choices):
         return completion
@@ -52,7 +45,7 @@ def retokenize(completion: Completion, request: CanonicalRequest, encoder: Encod
         for choice in completion.choices
     )
     prompt = completion.prompt_token_ids
-    return replace(
+    made = replace(
         completion,
         choices=choices,
         prompt_token_ids=prompt if several or prompt is not None else encoder.prompt(request, 0),
@@ -60,33 +53,25 @@ def retokenize(completion: Completion, request: CanonicalRequest, encoder: Encod
         logprobs_mode=None,
         logprobs_reason="the token ids were made from text",
     )
+    return with_usage(made, request)
 
 
-def with_usage(completion: Completion, request: CanonicalRequest, counter: Counter | None) -> Completion:
-    """The completion with usage counted here, where the engine gave none and everything can be counted."""
+def with_usage(completion: Completion, request: CanonicalRequest) -> Completion:
+    """The completion with usage counted from its ids, where the engine gave none and all of them are known."""
     if completion.usage is not None or not completion.choices:
         return completion
-    prompt = _prompt_tokens(completion, request, counter)
-    replies = [_reply_tokens(choice, request, counter) for choice in completion.choices]
-    if prompt is None or any(count is None for count in replies):
+    prompt = _prompt_tokens(completion, request)
+    if prompt is None or any(choice.token_ids is None for choice in completion.choices):
         return completion
-    sampled = sum(count or 0 for count in replies)
+    sampled = sum(len(choice.token_ids or ()) for choice in completion.choices)
     return replace(completion, usage=Usage(prompt, sampled, prompt + sampled), usage_estimated=True)
 
 
-def _prompt_tokens(completion: Completion, request: CanonicalRequest, counter: Counter | None) -> int | None:
+def _prompt_tokens(completion: Completion, request: CanonicalRequest) -> int | None:
     if request.prompts == 1 and completion.prompt_token_ids is not None:
         return len(completion.prompt_token_ids)
     if request.prompt_token_ids is not None:
         return sum(map(len, request.prompt_token_ids))
     by_prompt = {choice.index // request.n: choice.prompt_token_ids for choice in completion.choices}
     known = [len(ids) for ids in by_prompt.values() if ids is not None]
-    if request.prompts > 1 and len(known) == request.prompts:
-        return sum(known)
-    return counter.prompt(request) if counter is not None else None
-
-
-def _reply_tokens(choice: Choice, request: CanonicalRequest, counter: Counter | None) -> int | None:
-    if choice.token_ids is not None:
-        return len(choice.token_ids)
-    return counter.reply(request, choice) if counter is not None else None
+    return sum(known) if request.prompts > 1 and len(known) == request.prompts else None

@@ -13,7 +13,9 @@ from adapters.answer import DONE, AnswerReader, Outcome, Piece
 from adapters.engines import adapter_for
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
+from adapters.retokenize import retokenize
 from adapters.schema import Choice, Error
+from adapters.token_ids import TokenIds
 from tests.adapters.cases import bare_plan, chunks_of, client_bytes, planned, streamed
 
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
@@ -242,23 +244,46 @@ class TestUsage:
 
     def test_a_tokenizer_counts_where_there_are_no_ids(self) -> None:
         class Words:
-            def prompt(self, request: CanonicalRequest) -> int | None:
-                return 5
+            def prompt(self, request: CanonicalRequest, index: int) -> TokenIds:
+                return TokenIds(range(5))
 
-            def reply(self, request: CanonicalRequest, choice: Choice) -> int | None:
-                return len((choice.text or "").split()) + len(choice.tool_calls or ())
+            def reply(self, request: CanonicalRequest, choice: Choice) -> TokenIds:
+                return TokenIds(range(len((choice.text or "").split()) + len(choice.tool_calls or ())))
 
         call = {"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}}]}
         chunks = [
             {"choices": [{"index": 0, "delta": delta}]} for delta in ({"content": "a b"}, {"content": " c"}, call)
         ]
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
-        reader = AnswerReader(plan_for("openai", None, **self.ASKED), counter=Words())
+        plan = plan_for("openai", None, **self.ASKED)
+        reader = AnswerReader(plan)
         reader.feed(sse(*chunks, end, DONE))
-        outcome = reader.finish()
-        assert chunks_of(outcome.client)[0]["usage"] == {"prompt_tokens": 5, "completion_tokens": 4, "total_tokens": 9}
+        told = reader.finish()
+        outcome = reader.retold(told, retokenize(told.completion, plan.request, Words()))
+        usage, done = chunks_of(outcome.client)
+        assert usage["usage"] == {"prompt_tokens": 5, "completion_tokens": 4, "total_tokens": 9}
+        assert done == "[DONE]"
         assert outcome.completion.usage_estimated
-        assert outcome.verdict.fidelity == "none"
+        assert outcome.verdict.fidelity == "retokenized"
+
+    def test_a_tokenizers_count_goes_into_a_whole_answer_and_its_ids_do_not(self) -> None:
+        class Letters:
+            def prompt(self, request: CanonicalRequest, index: int) -> TokenIds:
+                return TokenIds([1, 2])
+
+            def reply(self, request: CanonicalRequest, choice: Choice) -> TokenIds:
+                return TokenIds(map(ord, choice.text or ""))
+
+        plan = planned({**HELLO, "stream": False, "return_token_ids": True}, adapter_for("openai").server())[0]
+        reader = AnswerReader(plan)
+        told = reader.whole(b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],"x":1.50}')
+        outcome = reader.retold(told, retokenize(told.completion, plan.request, Letters()))
+        client = json.loads(outcome.client)
+        assert client["usage"] == {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}
+        assert client["choices"][0]["token_ids"] is None
+        assert client["prompt_token_ids"] is None
+        assert b"1.50" in outcome.client
+        assert outcome.completion.choices[0].token_ids == TokenIds([97])
 
     def test_nothing_is_made_up_where_nothing_can_be_counted(self) -> None:
         pieces, outcome = read(FIRST, LAST, DONE, plan=plan_for("openai", None, **self.ASKED))

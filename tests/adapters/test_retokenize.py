@@ -48,20 +48,26 @@ def test_prompts_sent_together_are_made_each_for_itself() -> None:
 
 def test_usage_is_counted_from_ids_where_the_engine_counted_nothing() -> None:
     told = Completion(choices=(Choice(0, token_ids=TokenIds([1, 2])),), prompt_token_ids=TokenIds([1]))
-    counted = with_usage(told, CHAT, None)
+    counted = with_usage(told, CHAT)
     assert counted.usage == Usage(1, 2, 3)
     assert counted.usage_estimated
 
 
+def test_made_ids_count_for_usage_where_the_server_counted_nothing() -> None:
+    assert retokenize(TEXT, CHAT, Characters()).usage == Usage(3, 3, 6)
+    counted = retokenize(replace(TEXT, usage=Usage(7, 8)), CHAT, Characters())
+    assert (counted.usage, counted.usage_estimated) == (Usage(7, 8), False)
+
+
 def test_an_engines_own_count_stands() -> None:
     told = replace(TEXT, usage=Usage(9, None))
-    assert with_usage(told, CHAT, None) is told
+    assert with_usage(told, CHAT) is told
 
 
 def test_what_cannot_be_counted_is_not_made_up() -> None:
-    assert with_usage(TEXT, CHAT, None).usage is None
+    assert with_usage(TEXT, CHAT).usage is None
     half = Completion(choices=(Choice(0, token_ids=TokenIds([1])), Choice(1, text="x")), prompt_token_ids=TokenIds([1]))
-    assert with_usage(half, CHAT, None).usage is None
+    assert with_usage(half, CHAT).usage is None
 
 
 def test_the_prompts_of_a_batch_are_counted_once_each() -> None:
@@ -73,7 +79,7 @@ def test_the_prompts_of_a_batch_are_counted_once_each() -> None:
             for index in range(4)
         )
     )
-    assert with_usage(told, request, None).usage == Usage(3, 4, 7)
+    assert with_usage(told, request).usage == Usage(3, 4, 7)
     sent = canonical({"prompt": [[1], [2, 3]]}, "completions")
     bare = Completion(choices=tuple(Choice(index, token_ids=TokenIds([5])) for index in range(2)))
-    assert with_usage(bare, sent, None).usage == Usage(3, 2, 5)
+    assert with_usage(bare, sent).usage == Usage(3, 2, 5)
