@@ -166,7 +166,12 @@ class Dynamo(OpenAIEngine):
             return chunk
         [choice] = chunk.choices
         beside = ChunkChoice(choice.index, choice.fields, choice.delta, {_NVEXT: nvext})
-        return Chunk(chunk.root, (beside,), chunk.error, chunk.odd)
+        root = chunk.root
+        if plan.request.prompts > 1:
+            # Each choice has a prompt of its own, and the root's fold has room for one alone.
+            others = {name: raw for name, raw in _opened(nvext).items() if name != "prompt_token_ids"}
+            root = {**root, _NVEXT: Raw(join_object(others))}
+        return Chunk(root, (beside,), chunk.error, chunk.odd)
 
     def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
         nvext = _opened(answer.root.get(_NVEXT))

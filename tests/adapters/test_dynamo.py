@@ -334,6 +334,27 @@ def whole(*choices: list[dict[str, Any]], nvext: dict[str, Any], completion_toke
     return json.dumps({"id": "c", "choices": listed, "usage": usage, "nvext": nvext}).encode()
 
 
+def test_two_streamed_prompts_have_each_its_own_ids() -> None:
+    def chunk(index: int, text: str, token_id: int, prompt: list[int]) -> dict[str, Any]:
+        logprobs = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": None, "text_offset": []}
+        data = {"completion_token_ids": [token_id], "prompt_token_ids": prompt}
+        return {
+            "choices": [{"index": index, "text": text, "finish_reason": "length", "logprobs": logprobs}],
+            "nvext": {"engine_data": data, "prompt_token_ids": prompt},
+        }
+
+    body = {"model": "m", "prompt": ["Once upon", "The quick"], "max_tokens": 1, "stream": True}
+    plan, _ = planned(body, VLLM_WORKER, endpoint="completions")
+    usage = {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6}}
+    told = [chunk(0, " a", 264, [12522, 5193]), chunk(1, " brown", 13876, [785, 3974]), usage]
+    _, outcome = streamed(plan, b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in told))
+    assert outcome.verdict.fidelity == "exact", outcome.verdict
+    assert outcome.verdict.logprobs_fidelity == "exact"
+    first, second = outcome.completion.choices
+    assert (first.prompt_token_ids, first.token_ids) == (TokenIds([12522, 5193]), TokenIds([264]))
+    assert (second.prompt_token_ids, second.token_ids) == (TokenIds([785, 3974]), TokenIds([13876]))
+
+
 def test_two_whole_choices_have_the_ids_of_their_logprobs_and_not_the_last_ones_engine_data() -> None:
     plan, _ = planned({**HELLO, "n": 2}, VLLM_WORKER)
     body = whole(
