@@ -119,8 +119,20 @@ class Draft:
         self.drop("return_token_ids")
         self.inject_token_ids = self.request.return_token_ids
 
-    def plan(self, mode: PlanMode, path: str, reason: str | None = None, without_ids: str | None = None) -> Plan:
-        if mode != "streamed":
+    def plan(
+        self,
+        mode: PlanMode,
+        path: str,
+        reason: str | None = None,
+        without_ids: str | None = None,
+        *,
+        folded: bool = False,
+    ) -> Plan:
+        """`folded`: the backend streams though the agent does not, and the chunks become the agent's whole answer."""
+        if folded:
+            self.set("stream", b"true")
+            self.set("stream_options", b'{"include_usage":true}')
+        elif mode != "streamed":
             # Servers refuse (or worse, heed) stream options on a request that is not streamed.
             self.drop("stream_options")
         if mode == "buffered":

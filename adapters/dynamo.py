@@ -143,7 +143,7 @@ class Dynamo(OpenAIEngine):
         if alone:
             # «requires exactly one generated choice»
             draft.ask_in_list(_COMPLETION_TOKEN_IDS, _EXTRA_FIELDS)
-        if alone or request.stream:
+        if alone or request.stream or request.endpoint == "completions":
             # In a stream each choice's last chunk has its own; in a whole answer the last choice's hides the others'.
             draft.ask_in_list(_ENGINE_DATA, _EXTRA_FIELDS)
         draft.ask_in_list(_PROMPT_TOKEN_IDS, _EXTRA_FIELDS)
@@ -155,9 +155,12 @@ class Dynamo(OpenAIEngine):
             draft.logprobs_asked = draft.has(_COMPLETION_LOGPROBS.feature)
         if request.stream:
             draft.ask_usage()
-        return draft.plan(
-            "streamed" if request.stream else "whole", CHAT if request.endpoint == "chat" else COMPLETIONS
-        )
+        if request.endpoint == "chat":
+            return draft.plan("streamed" if request.stream else "whole", CHAT)
+        if request.stream:
+            return draft.plan("streamed", COMPLETIONS)
+        # A chat's logprobs name the tokens of each choice; those of completions do not.
+        return draft.plan("whole", COMPLETIONS, folded=not alone and draft.has(_ENGINE_DATA.feature))
 
     def open_chunk(self, data: bytes, plan: Plan) -> Chunk:
         chunk = super().open_chunk(data, plan)

@@ -52,7 +52,8 @@ class Plan:
     """One call as it goes upstream. `path` is the adapter's, never the caller's."""
 
     mode: PlanMode
-    """`streamed`: the backend streams. `buffered`: it answers whole, the dialect streams. `whole`: nobody streams."""
+    """`streamed`: the backend streams. `buffered`: it answers whole, the dialect streams. `whole`: the agent
+    gets one body, and where `body` asks for a stream all the same, its chunks are folded into that."""
     path: str
     body: bytes
     server: Server

@@ -103,12 +103,22 @@ def test_what_dynamo_knows_goes_through_and_vllms_flag_never_does() -> None:
     assert upstream["seed"] == 12345678901234567890
 
 
-@pytest.mark.parametrize("body", [{**HELLO, "n": 2}, {**ONCE, "n": 2}, {**ONCE, "prompt": ["Once", "Twice"]}])
-def test_several_choices_are_never_asked_for_completion_token_ids(body: dict[str, Any]) -> None:
-    endpoint = "chat" if "messages" in body else "completions"
-    assert sent(body, endpoint=endpoint)["nvext"] == {"extra_fields": ["prompt_token_ids"]}
-    whole_stream = sent({**body, "stream": True}, endpoint=endpoint)["nvext"]
-    assert whole_stream == {"extra_fields": ["engine_data", "prompt_token_ids"]}
+def test_several_choices_are_never_asked_for_completion_token_ids() -> None:
+    assert sent({**HELLO, "n": 2})["nvext"] == {"extra_fields": ["prompt_token_ids"]}
+    streamed_chat = sent({**HELLO, "n": 2, "stream": True})
+    assert streamed_chat["nvext"] == {"extra_fields": ["engine_data", "prompt_token_ids"]}
+
+
+@pytest.mark.parametrize("several", [{"n": 2}, {"prompt": ["Once", "Twice"]}])
+def test_whole_completions_of_several_choices_are_streamed_to_us(several: dict[str, Any]) -> None:
+    """In Dynamo's own whole answer the last choice's engine_data hides the others', and logprobs name no ids."""
+    body = {**ONCE, **several}
+    plan, upstream = planned(body, VLLM_WORKER, endpoint="completions")
+    told = {"nvext": {"extra_fields": ["engine_data", "prompt_token_ids"]}, "logprobs": 1}
+    assert upstream == {**body, **told, "stream": True, "stream_options": {"include_usage": True}}
+    assert plan.mode == "whole"
+    # Other workers give no ids there, so nothing is gained.
+    assert "stream" not in planned(body, SGLANG_WORKER, endpoint="completions")[1]
 
 
 # --- the recorded answers
@@ -353,6 +363,42 @@ def test_two_streamed_prompts_have_each_its_own_ids() -> None:
     first, second = outcome.completion.choices
     assert (first.prompt_token_ids, first.token_ids) == (TokenIds([12522, 5193]), TokenIds([264]))
     assert (second.prompt_token_ids, second.token_ids) == (TokenIds([785, 3974]), TokenIds([13876]))
+
+
+def test_two_whole_prompts_are_one_body_to_the_agent() -> None:
+    def chunk(index: int, text: str, finish: str | None, **nvext: Any) -> dict[str, Any]:
+        logprobs = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [{text: -0.5}], "text_offset": []}
+        choice = {"index": index, "text": text, "finish_reason": finish, "logprobs": logprobs}
+        root = {"id": f"cmpl-{index}", "object": "text_completion", "created": 1, "model": "m", "usage": None}
+        return {**root, "choices": [choice], **({"nvext": nvext} if nvext else {})}
+
+    def ending(ids: list[int], prompt: list[int]) -> dict[str, Any]:
+        data = {"completion_token_ids": ids, "prompt_token_ids": prompt}
+        return {"engine_data": data, "prompt_token_ids": prompt}
+
+    counts = {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7}
+    told = [
+        chunk(0, " a", None),
+        chunk(1, " brown", "length", **ending([13876], [785, 3974])),
+        chunk(0, " time", "length", **ending([264, 882], [12522, 5193])),
+        {**chunk(0, "", None), "choices": [], "usage": counts},
+    ]
+    body = {"model": "m", "prompt": ["Once upon", "The quick"], "max_tokens": 2}
+    plan, _ = planned(body, VLLM_WORKER, endpoint="completions")
+    _, outcome = streamed(plan, b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in told))
+    assert (outcome.verdict.fidelity, outcome.verdict.logprobs_fidelity) == ("exact", "exact"), outcome.verdict
+    assert [choice.token_ids for choice in outcome.completion.choices] == [TokenIds([264, 882]), TokenIds([13876])]
+    assert json.loads(outcome.client) == {
+        "id": "cmpl-0",
+        "object": "text_completion",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {"index": 0, "text": " a time", "finish_reason": "length"},
+            {"index": 1, "text": " brown", "finish_reason": "length"},
+        ],
+        "usage": counts,
+    }
 
 
 def test_two_whole_choices_have_the_ids_of_their_logprobs_and_not_the_last_ones_engine_data() -> None:
