@@ -23,6 +23,7 @@ bench: .venv/.demo .venv/rllm/.installed
 
 # Real vLLM, SGLang and Dynamo on the CPU: gigabytes of packages. docs/engines.md says what it needs.
 engines: .venv/.dev
+	$(BIN)/pytest -q -o addopts= --import-mode=importlib -p no:cacheprovider tests/engines
 	$(BIN)/python -m tests.engines $(ARGS)
 
 # Each virtual environment is made once, and brought up to date when pyproject.toml changes.

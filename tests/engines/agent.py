@@ -62,7 +62,7 @@ class Agent:
         try:
             answer = create(**named, extra_body=fields)
             pieces: Iterable[Any] = answer if body.get("stream") else (answer,)
-            parsed.extend(piece.model_dump(exclude_unset=True) for piece in pieces)
+            parsed.extend(piece.model_dump(exclude_unset=True, warnings=False) for piece in pieces)
         except openai.OpenAIError as exc:
             error = str(exc)
         kept = self._kept.last

@@ -121,7 +121,9 @@ _COMPLETIONS: Final = (
 CASES: Final[tuple[Case, ...]] = (
     *(Case(name, "chat", body, shows) for name, body, shows in _CHAT),
     Case("n = 2", "chat", _chat("Say hello.", n=2, max_tokens=8), _choices(2), sampled=True),
+    Case("refused", "chat", {**_chat("Say hello."), "temperature": "hot"}, _choices(0)),
     Case("usage not asked", "chat", _chat("Say hello."), _says("Hello!"), usage=False, streamed_only=True),
     *(Case(name, "completions", {"max_tokens": 64, **body}, shows) for name, body, shows in _COMPLETIONS),
+    Case("refused", "completions", {"prompt": "Once upon a time", "temperature": "hot"}, _choices(0)),
     Case("n = 2", "completions", {"prompt": "Once upon a time", "n": 2, "max_tokens": 8}, _choices(2), sampled=True),
 )

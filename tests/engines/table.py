@@ -43,6 +43,8 @@ def _lines(title: str, cells: Sequence[Cell]) -> Iterator[str]:
 def _words(cell: Cell | None, notes: dict[str, int]) -> str:
     if cell is None:
         return "–"
+    if cell.word == "refused":
+        return f"refused, {cell.reasons[0].partition(':')[0]}"
     words: str = cell.word
     if cell.word == "honest":
         words = "ids exact, no logprobs" if cell.fidelity == "exact" else str(cell.fidelity)
