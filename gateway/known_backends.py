@@ -34,6 +34,10 @@ def _settings_of(stored: StoredBackend, environ: Mapping[str, str]) -> BackendSe
         name=stored.name,
         engine=stored.engine,
         version=stored.version,
+        variant=stored.variant,
+        features=stored.features,
+        models=stored.models,
+        tokenizer=stored.tokenizer,
         api_key_env=stored.api_key_env,
     )
     return named.with_key_from(environ)

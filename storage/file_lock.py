@@ -14,19 +14,23 @@ class FileLock:
 
     def __init__(self, database: Path) -> None:
         """Raises AlreadyServed, and OSError where the folder can't be written."""
-        self._file = os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            holder = os.read(self._file, 32).decode(errors="replace").strip()
-            os.close(self._file)
+            holder = os.read(file, 32).decode(errors="replace").strip()
+            os.close(file)
             raise AlreadyServed(
                 f"{database} is already served by another gateway{f' (process {holder})' if holder else ''}. "
                 "A SQLite file has one gateway; several share a PostgreSQL database "
                 "(--database postgresql://…)."
             ) from exc
-        os.truncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        os.truncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        self._file: int | None = file
 
     def release(self) -> None:
-        os.close(self._file)
+        """Once is enough, and a second time does nothing: the number may be another file's by then."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

@@ -90,16 +90,20 @@ class SessionChanges(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class StoredBackend:
-    """A backend that an administrator added. Never its credential: `api_key_env` names the variable that has it."""
+    """A backend as an administrator named it; null is found out by asking.
+
+    Never its credential: `api_key_env` names the variable that has it.
+    """
 
     name: str
     url: str
     engine: str | None = None
     version: str | None = None
-    prefix: str | None = None
+    variant: str | None = None
+    features: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    tokenizer: str | None = None
     api_key_env: str | None = None
-    weight: float = 1.0
-    source: str = "admin"
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ class Store:
         return self._writer.counts()
 
     async def close(self) -> None:
-        """Write everything queued, then close the database."""
+        """Write everything queued, then close the database. A second time it does nothing."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._writer.close, _CLOSE_WAITS_S)
         await loop.run_in_executor(None, self._readers.shutdown)

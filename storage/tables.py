@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
+    JSON,
     Boolean,
     Column,
     DateTime,
@@ -45,6 +46,16 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+class Words(TypeDecorator[tuple[str, ...]]):
+    """A short list of strings that is never searched for one of them."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_result_value(self, value: list[str] | None, dialect: Dialect) -> tuple[str, ...] | None:
+        return None if value is None else tuple(value)
 
 
 sessions: Final = Table(
@@ -158,9 +169,10 @@ backends: Final = Table(
     Column("url", String, nullable=False),
     Column("engine", String),
     Column("version", String),
-    Column("prefix", String),
+    Column("variant", String),
+    Column("features", Words, nullable=False),
+    Column("models", Words, nullable=False),
+    Column("tokenizer", String),
     # The name of the environment variable that has the key; never the key.
     Column("api_key_env", String),
-    Column("weight", Float, nullable=False),
-    Column("source", String, nullable=False),
 )

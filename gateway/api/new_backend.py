@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
 
 from adapters.engines import ENGINES
 from adapters.schema import Error
@@ -35,6 +35,9 @@ def _known_engine(engine: str) -> str:
     return engine
 
 
+Names = Annotated[tuple[Label, ...], Field(max_length=256)]
+
+
 class NewBackend(Strict):
     """A backend as an administrator names it; what is null is found out by asking it."""
 
@@ -42,8 +45,12 @@ class NewBackend(Strict):
     name: Label | None = None
     engine: Annotated[str, AfterValidator(_known_engine)] | None = None
     version: Label | None = None
+    variant: Label | None = None
+    features: Names = ()
+    models: Names = ()
+    """Names or patterns (`qwen*`) of the models that it serves."""
     tokenizer: Label | None = None
-    """Known until the gateway stops: the database has no place for it yet."""
+    """A folder or name that `transformers` loads, for a backend that gives text alone."""
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
 
@@ -61,6 +68,10 @@ def stored(settings: BackendSettings) -> StoredBackend:
         url=settings.url,
         engine=settings.engine,
         version=settings.version,
+        variant=settings.variant,
+        features=settings.features,
+        models=settings.models,
+        tokenizer=settings.tokenizer,
         api_key_env=settings.api_key_env,
     )
 

@@ -237,7 +237,7 @@ async def test_a_deleted_session_leaves_its_tombstone_alone(store: Store, tmp_pa
 
 async def test_backends_that_were_added_stay(tmp_path: Path) -> None:
     store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
-    first = StoredBackend("a", "http://a:8000", engine="vllm", api_key_env="A_KEY", weight=2.0)
+    first = StoredBackend("a", "http://a:8000", engine="vllm", models=("m", "qwen*"), api_key_env="A_KEY")
     await store.add_backend(replace(first, url="http://old:8000"))
     await store.add_backend(first)
     await store.add_backend(StoredBackend("b", "http://b:8000"))
@@ -247,3 +247,12 @@ async def test_backends_that_were_added_stay(tmp_path: Path) -> None:
     store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
     assert await store.backends() == (first,)
     await store.close()
+
+
+async def test_a_store_is_closed_once_however_often_it_is_told_to(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    await store.close()
+    reopened = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
+    await store.close()
+    await reopened.add_backend(StoredBackend("a", "http://a:8000"))
+    await reopened.close()

@@ -31,7 +31,7 @@ def locked(path: Path) -> Iterator[None]:
 
 async def until(store: Store, *, unable: bool) -> None:
     async with asyncio.timeout(20):
-        while (store.counts().unable is not None) != unable:  # noqa: ASYNC110 - the writer tells by its counts alone
+        while (store.counts().unable is not None) != unable:
             await asyncio.sleep(0.02)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from storage.tables import UtcDateTime
+from storage.tables import UtcDateTime, Words
 
 revision = "0001"
 down_revision = None
@@ -105,10 +105,11 @@ def upgrade() -> None:
         sa.Column("url", sa.String, nullable=False),
         sa.Column("engine", sa.String),
         sa.Column("version", sa.String),
-        sa.Column("prefix", sa.String),
+        sa.Column("variant", sa.String),
+        sa.Column("features", Words, nullable=False),
+        sa.Column("models", Words, nullable=False),
+        sa.Column("tokenizer", sa.String),
         sa.Column("api_key_env", sa.String),
-        sa.Column("weight", sa.Float, nullable=False),
-        sa.Column("source", sa.String, nullable=False),
     )
 
 
