@@ -35,7 +35,7 @@ from adapters.plan import Plan, Strip
 from adapters.probe import member
 from adapters.raw import NotJSON, join_object, open_object, text, told
 from adapters.request import CanonicalRequest
-from adapters.rules import First, Joined, members
+from adapters.rules import First, FirstOfAny, Joined, members
 from adapters.schema import Capture, Completion, LogprobsMode
 from adapters.server import Server
 from adapters.token_ids import TokenIds
@@ -64,8 +64,9 @@ SHAPE: Final = Shape(
         Place("root", ("prompt_token_ids",)),
     ),
     rules=rules_with(
-        root={NVEXT: (nvext := members({"completion_token_ids": Joined, "prompt_token_ids": First}))},
-        choice={NVEXT: nvext, "token_ids": Joined},
+        # Several prompts are each told with their choices; the root has room for one, and no say in what is exact.
+        root={NVEXT: members({"completion_token_ids": Joined, "prompt_token_ids": FirstOfAny})},
+        choice={NVEXT: members({"completion_token_ids": Joined, "prompt_token_ids": First}), "token_ids": Joined},
     ),
 )
 
@@ -136,12 +137,7 @@ class Dynamo(OpenAIEngine):
             return chunk
         [choice] = chunk.choices
         beside = ChunkChoice(choice.index, choice.fields, choice.delta, {NVEXT: nvext})
-        root = chunk.root
-        if plan.request.prompts > 1:
-            # Each choice has a prompt of its own, and the root's fold has room for one alone.
-            others = {name: raw for name, raw in _opened(nvext).items() if name != "prompt_token_ids"}
-            root = {**root, NVEXT: Raw(join_object(others))}
-        return Chunk(root, (beside,), chunk.error, chunk.odd)
+        return Chunk(chunk.root, (beside,), chunk.error, chunk.odd)
 
     def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
         nvext = _opened(answer.root.get(NVEXT))

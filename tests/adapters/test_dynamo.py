@@ -365,6 +365,20 @@ def test_two_streamed_prompts_have_each_its_own_ids() -> None:
     assert (second.prompt_token_ids, second.token_ids) == (TokenIds([785, 3974]), TokenIds([13876]))
 
 
+@pytest.mark.parametrize("asked", [{}, {"nvext": {"extra_fields": ["prompt_token_ids"]}}])
+def test_an_agent_with_two_streamed_prompts_sees_their_ids_if_it_asked_for_them(asked: dict[str, Any]) -> None:
+    body = {"model": "m", "prompt": ["Once upon", "The quick"], "max_tokens": 1, "stream": True, **asked}
+    plan, _ = planned(body, SGLANG_WORKER, endpoint="completions")
+    prompts = [[12522, 5193], [785, 3974]]
+    told = [
+        {"choices": [{"index": index, "text": "x", "finish_reason": "length"}], "nvext": {"prompt_token_ids": ids}}
+        for index, ids in enumerate(prompts)
+    ]
+    answered = streamed(plan, b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in told))
+    seen = [chunk.get("nvext") for chunk in chunks_of(client_bytes(*answered)) if chunk != "[DONE]"]
+    assert seen == ([{"prompt_token_ids": ids} for ids in prompts] if asked else [None, None])
+
+
 def test_two_whole_prompts_are_one_body_to_the_agent() -> None:
     def chunk(index: int, text: str, finish: str | None, **nvext: Any) -> dict[str, Any]:
         logprobs = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [{text: -0.5}], "text_offset": []}
