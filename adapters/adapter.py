@@ -23,6 +23,11 @@ class Adapter(Protocol):
     @property
     def shape(self) -> Shape: ...
 
+    @property
+    def words(self) -> frozenset[str]:
+        """All features that a server of this engine may have, the configuration's own words among them."""
+        ...
+
     def server(
         self,
         version: str | None = None,

@@ -89,6 +89,10 @@ class Dynamo(OpenAIEngine):
 
     engine: ClassVar[str] = "dynamo"
     shape: ClassVar[Shape] = SHAPE
+    since = ()
+    assumed = by_worker(None)
+    asks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    configurable: ClassVar = by_worker("vllm")
 
     def features_of(self, version: str | None, variant: str | None) -> frozenset[str]:
         return by_worker(variant)

@@ -60,6 +60,8 @@ class OpenAIEngine:
     asks: ClassVar[Mapping[str, tuple[str, ...]]]
     """By feature, the request fields that are sent for its sake: what a refusal would name."""
     logprobs_mode: ClassVar[LogprobsMode] = "raw"
+    configurable: ClassVar[frozenset[str]] = frozenset()
+    """Features that no version has of itself: of a fork, or how this one server was started."""
     owners: ClassVar[frozenset[str]] = frozenset()
     """What stands under `owned_by` where this engine lists its models."""
 
@@ -77,6 +79,11 @@ class OpenAIEngine:
         return Server(
             self.engine, version, variant, (table | frozenset(features)) - frozenset(without), tuple(models), known
         )
+
+    @property
+    def words(self) -> frozenset[str]:
+        table = (features for _, features in self.since)
+        return frozenset({PROCESSED_LOGPROBS}).union(self.assumed, self.asks, self.configurable, *table)
 
     def features_of(self, version: str | None, variant: str | None) -> frozenset[str]:
         number = parse_version(version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -34,12 +35,29 @@ class UnknownEngine(ValueError):
         self.engine = engine
 
 
+class UnknownFeature(ValueError):
+    """No server of this engine has this feature."""
+
+    def __init__(self, feature: str, engine: str | None, known: Iterable[str]) -> None:
+        whose = f"of the engine {engine}" if engine is not None else "of any engine"
+        super().__init__(f"unknown feature {feature!r} {whose}; known are {', '.join(sorted(known))}")
+        self.feature = feature
+
+
 def adapter_for(engine: str) -> Adapter:
     """The adapter of an engine. Raises UnknownEngine."""
     try:
         return _ADAPTERS[engine]
     except KeyError:
         raise UnknownEngine(engine) from None
+
+
+def check(configured: Configured) -> None:
+    """Raises UnknownEngine or UnknownFeature for what nobody would heed."""
+    named = (adapter_for(configured.engine),) if configured.engine is not None else _ADAPTERS.values()
+    known = frozenset().union(*(adapter.words for adapter in named))
+    for feature in sorted(configured.features - known):
+        raise UnknownFeature(feature, configured.engine, known)
 
 
 def identify(replies: Replies, configured: Configured) -> Server:

@@ -81,6 +81,7 @@ class Vllm(OpenAIEngine):
         "logprobs": ("logprobs", "top_logprobs"),
         "usage": ("stream_options", "include_usage"),
     }
+    configurable: ClassVar = frozenset({NO_PARSERS})
     owners: ClassVar = frozenset({"vllm"})
 
     def recognise(self, replies: Replies) -> Server | None:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from adapters.engines import ENGINES, UnknownEngine, adapter_for
+from adapters.detect import Configured
+from adapters.engines import ENGINES, UnknownEngine, UnknownFeature, adapter_for, check
 from tests.adapters.cases import TESTS
 
 # Whose test reads each folder of the examples.
@@ -46,3 +47,26 @@ def test_the_engine_that_takes_whatever_is_left_is_the_last() -> None:
 def test_a_name_that_nobody_has_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(UnknownEngine, match=r"'tgi'; known are .*vllm"):
         adapter_for("tgi")
+
+
+@pytest.mark.parametrize(
+    "configured",
+    [
+        Configured(),
+        Configured("vllm", features=frozenset({"no_parsers", "token_ids"})),
+        Configured("sglang", features=frozenset({"patched_token_ids", "processed_logprobs"})),
+        Configured("dynamo", features=frozenset({"completion_logprobs"})),
+        Configured(features=frozenset({"engine_data", "sglext"})),
+    ],
+)
+def test_a_feature_that_the_engine_may_have_can_be_configured(configured: Configured) -> None:
+    check(configured)
+
+
+def test_a_feature_that_nobody_would_heed_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownFeature, match=r"'no_parser' of the engine vllm; known are .*no_parsers"):
+        check(Configured("vllm", features=frozenset({"no_parser"})))
+    with pytest.raises(UnknownFeature, match="of any engine"):
+        check(Configured(features=frozenset({"ids"})))
+    with pytest.raises(UnknownEngine):
+        check(Configured("vlm"))
