@@ -82,6 +82,7 @@ _COMPLETION_LOGPROBS: Final = Flag(COMPLETION_LOGPROBS, "logprobs", Strip(choice
 
 _LOGPROBS_MODES: Final[Mapping[str | None, LogprobsMode]] = {"vllm": "raw", "sglang": "processed"}
 """By worker; of others it is not known."""
+_NONE_OF_SEVERAL: Final = "of several completions in one call Dynamo tells the token ids with vLLM workers alone"
 
 
 class Dynamo(OpenAIEngine):
@@ -129,10 +130,12 @@ class Dynamo(OpenAIEngine):
             draft.ask_usage()
         if request.endpoint == "chat":
             return draft.plan("streamed" if request.stream else "whole", CHAT)
-        if request.stream:
-            return draft.plan("streamed", COMPLETIONS)
         # A chat's logprobs name the tokens of each choice; those of completions do not.
-        return draft.plan("whole", COMPLETIONS, folded=not alone and draft.has(_ENGINE_DATA.feature))
+        tells_each = alone or draft.has(_ENGINE_DATA.feature)
+        without = None if tells_each else _NONE_OF_SEVERAL
+        if request.stream:
+            return draft.plan("streamed", COMPLETIONS, without_ids=without)
+        return draft.plan("whole", COMPLETIONS, without_ids=without, folded=tells_each and not alone)
 
     def open_chunk(self, data: bytes, plan: Plan) -> Chunk:
         chunk = super().open_chunk(data, plan)

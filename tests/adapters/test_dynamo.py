@@ -118,7 +118,9 @@ def test_whole_completions_of_several_choices_are_streamed_to_us(several: dict[s
     assert upstream == {**body, **told, "stream": True, "stream_options": {"include_usage": True}}
     assert plan.mode == "whole"
     # Other workers give no ids there, so nothing is gained.
-    assert "stream" not in planned(body, SGLANG_WORKER, endpoint="completions")[1]
+    plan, upstream = planned(body, SGLANG_WORKER, endpoint="completions")
+    assert "stream" not in upstream
+    assert plan.without_ids == "of several completions in one call Dynamo tells the token ids with vLLM workers alone"
 
 
 # --- the recorded answers

@@ -20,6 +20,7 @@ from tests.engines.cells import Cell
 from tests.engines.gateway_process import serving
 from tests.engines.laboratory import MODEL, prepare, running
 from tests.engines.matrix import Bench, run
+from tests.engines.overview import overview
 from tests.engines.setups import SETUPS, Setup
 from tests.engines.table import markdown
 
@@ -28,11 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     wanted = options.only or [setup.name for setup in SETUPS]
     results: dict[str, list[Cell]] = {}
+    named: dict[str, list[Cell]] = {}
     for setup in SETUPS:
         if setup.name in wanted or (setup.engine in wanted and options.url is None):
             title, cells = _measure(setup, options.url, options.case)
-            results[title] = cells
+            results[title] = named[setup.name] = cells
             print(markdown(title, cells), end="\n\n", flush=True)
+    if len(named) > 1:
+        print(overview(named))
     if options.json:
         told = {title: [asdict(cell) for cell in cells] for title, cells in results.items()}
         options.json.write_text(json.dumps({"date": _today(), "cells": told}, indent=1, ensure_ascii=False) + "\n")
