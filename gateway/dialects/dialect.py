@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from adapters.answer import Outcome, Piece
-
 from adapters import schema
+from adapters.answer import Outcome, Piece
 from adapters.request import CanonicalRequest
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from adapters.answer import Outcome, Piece
 
+from adapters.answer import Outcome, Piece
 from adapters.schema import Error
 from gateway.dialects import openai_errors
 
