@@ -25,6 +25,7 @@ from gateway.known_backends import known_backends
 from gateway.models import list_models
 from gateway.proxy import Proxy, ProxySettings
 from gateway.refusals import Defect
+from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
 from gateway.settings import Settings
 from gateway.upstream import Upstream
@@ -85,7 +86,10 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None) -> 
 async def opened(
     settings: Settings, environ: Mapping[str, str], stopping: Callable[[], bool]
 ) -> AsyncIterator[ASGIApp]:
-    """A gateway that serves for as long as the context is open. Raises StorageError where its database can't be."""
+    """A gateway that serves for as long as the context is open.
+
+    Raises StorageError where its database can't be opened, TokenizerUnavailable where a configured tokenizer can't.
+    """
     async with AsyncExitStack() as stack:
         gateway_id = new_id()
         store = await asyncio.to_thread(Store.open, settings.database, gateway_id=gateway_id)
@@ -96,10 +100,14 @@ async def opened(
         stack.push_async_callback(backends.close)
         sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in settings.keys])
         counters = Counters()
+        retokenizer = Retokenizer()
+        stack.callback(retokenizer.close)
+        await retokenizer.warm(backend.tokenizer for backend in settings.backends if backend.tokenizer is not None)
         exchange = ExchangeParts(
             sessions=sessions,
             store=store,
             dispatcher=Dispatcher(backends, upstream, first_byte_timeout=settings.first_byte_timeout),
+            retokenizer=retokenizer,
             settings=ExchangeSettings(
                 capture=settings.capture,
                 commit_timeout=settings.commit_timeout,

@@ -22,6 +22,7 @@ from gateway.call import Call
 from gateway.dialects.dialect import Responder
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
 from gateway.refusals import BackendTimeout, BadGateway, NotRecordable, Refusal, Stopping
+from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
 from gateway.upstream import AnswerTooLarge, CutShort, TimedOut, UpstreamAnswer
 from storage.errors import CannotRecord, NotCommitted
@@ -63,6 +64,7 @@ class ExchangeParts:
     sessions: Sessions
     store: Store
     dispatcher: Dispatcher
+    retokenizer: Retokenizer
     settings: ExchangeSettings
     counters: Counters
 
@@ -185,11 +187,11 @@ class Exchange:
         if dispatched.answer.content_type != _EVENT_STREAM:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
-            return self._whole(outcome, responder)
+            return self._whole(await self._retokenized(reader, outcome, dispatched), responder)
         self._reader = reader
         passes = responder if dispatched.plan.mode == "streamed" else None
         held, error = await self._stream(dispatched.answer, reader, passes)
-        outcome = reader.finish()
+        outcome = await self._retokenized(reader, reader.finish(), dispatched)
         if error is None:
             error = outcome.completion.error
         if error is None and not outcome.finished:
@@ -210,6 +212,15 @@ class Exchange:
         assert self._call.request is not None
         streams = self._call.request.stream
         return Ending("ok", 200, None, outcome, responder.streamed(outcome) if streams else responder.whole(outcome))
+
+    async def _retokenized(self, reader: AnswerReader, outcome: Outcome, dispatched: Dispatched) -> Outcome:
+        """With ids and counts made from its text, where its backend has a tokenizer configured and told no ids."""
+        tokenizer = dispatched.backend.settings.tokenizer
+        if tokenizer is None or not outcome.finished:
+            return outcome
+        told = outcome.completion
+        made = await self._parts.retokenizer.completion(tokenizer, dispatched.plan.request, told)
+        return outcome if made is told else reader.retold(outcome, made)
 
     async def _body(self, upstream: UpstreamAnswer) -> bytes:
         """A whole body. It may come as late as it likes within the call's whole time: it is one long first byte."""

@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.commands.errors import CommandFailed
+from gateway.text_encoder import TokenizerUnavailable
 from storage.errors import StorageError
 
 # Longer than agents' pools keep a connection (httpx 5 s, Node 4 s, Go 90 s): where the server closes first,
@@ -59,7 +60,7 @@ class Server(uvicorn.Server):
         )
 
     @property
-    def failure(self) -> StorageError | CommandFailed | None:
+    def failure(self) -> StorageError | TokenizerUnavailable | CommandFailed | None:
         """Why the gateway did not start, where a sentence is enough."""
         return self._not_announced or self._lifespan.failure
 
@@ -90,7 +91,7 @@ class _Lifespan:
     def __init__(self, gateway: Gateway, calls_ended: Callable[[], Awaitable[None]]) -> None:
         self._gateway = gateway
         self._calls_ended = calls_ended
-        self.failure: StorageError | None = None
+        self.failure: StorageError | TokenizerUnavailable | None = None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "lifespan":
@@ -115,8 +116,8 @@ class _Lifespan:
 
         try:
             await self._gateway(scope, receive_in_order, send_or_keep)
-        except StorageError as exc:
-            # Starlette has told the traceback already, which nobody needs to see for a database that can't be opened.
+        except (StorageError, TokenizerUnavailable) as exc:
+            # Starlette has told the traceback already, which nobody needs to see for a file that can't be opened.
             self.failure = exc
             refused = {"type": "lifespan.startup.failed", "message": ""}
         finally:
