@@ -29,7 +29,7 @@ class Settings(BaseModel):
     keys: tuple[SecretStr, ...] = ()
     """Agents' keys. Without any the gateway listens on loopback alone and takes every key."""
     admin_key: SecretStr | None = None
-    """Without one, administration is open to loopback alone."""
+    """For `/api`. Without one, that is open on loopback alone; and closed where agents have `keys`."""
     public_url: str | None = None
     """Where agents reach the gateway, if that is not `http://host:port`: the start of each `base_url`."""
     workers: int = Field(default=1, ge=1)
