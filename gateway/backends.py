@@ -83,6 +83,10 @@ class Backend:
 
     def answered(self) -> None:
         self.calls += 1
+        self.is_up()
+
+    def is_up(self) -> None:
+        """It spoke: the next call may go to it at once."""
         self.failures = 0
         self.down_until = 0.0
         self.last_error = None

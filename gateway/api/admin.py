@@ -93,8 +93,7 @@ async def probe_backend(name: BackendName, parts: Parts) -> Response:
     except UpstreamError as exc:
         parts.backends.failed(backend, exc.why)
         raise
-    # It answered, so the next call may try it at once.
-    backend.failures, backend.down_until, backend.last_error = 0, 0.0, None
+    backend.is_up()
     return json_answer(status_of(backend, parts.backends))
 
 
