@@ -11,10 +11,12 @@ import msgspec
 from msgspec import Raw
 
 from adapters.adapter import Adapter
-from adapters.answer_shape import Delta, WholeAnswer
+from adapters.answer_shape import Chunk, Delta, WholeAnswer
 from adapters.engines import adapter_for
 from adapters.errors import error_of
 from adapters.fold import Fold
+from adapters.mould import Mould, Values
+from adapters.moulding import Moulds
 from adapters.openai_shape import deltas
 from adapters.plan import Plan
 from adapters.raw import Fields, NotJSON, join_object, mend, open_object
@@ -36,6 +38,8 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     """The same for the other dialects."""
     ends: bool = False
     """True from the first piece on that ends the last open choice: to be held until the trace is committed."""
+    tokens: bool = False
+    """Whether the answer has begun to say something, with this piece at the latest."""
     error: Error | None = None
     """The backend told an error. `client` is empty then: how an agent learns of it is its dialect's to say."""
 
@@ -69,7 +73,9 @@ class AnswerReader:
         self._decoder = SSEDecoder(max_event)
         self._fold = Fold(self._adapter.shape.rules, plan.request.expected_choices)
         self._stripper = Stripper(plan, self._adapter.shape)
+        self._moulds = Moulds(self._adapter.shape.rules, self._open, self._stripper)
         self._relays = plan.mode == "streamed"
+        self._spoken = False
         self._done = False
 
     @property
@@ -123,7 +129,56 @@ class AnswerReader:
         return Outcome(completion, verdict(completion, self._plan), client, outcome.finished)
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
-        return [piece for event in events if (piece := self._piece(event)) is not None]
+        pieces: list[Piece] = []
+        alike: list[Values] = []
+        before: Mould | None = None
+        for event in events:
+            values = self._values(event)
+            mould = self._moulds.current
+            if before is not None and (values is None or mould is not before):
+                pieces += self._said(before, alike)
+                before, alike = None, []
+            if values is not None and mould is not None:
+                alike.append(values)
+                self._fold.add_alike(mould, values)
+                before = mould
+            elif (piece := self._piece(event)) is not None:
+                pieces.append(piece)
+        return pieces if before is None else pieces + self._said(before, alike)
+
+    def _values(self, event: Event) -> Values | None:
+        """The values of a chunk of the current mould, or of another that then is the current one."""
+        mould, data = self._moulds.current, event.data
+        if mould is None or data is None or event.name or self._done:
+            return None
+        values = mould.values(data)
+        return values if values is not None else self._moulds.turn(data)
+
+    def _said(self, mould: Mould, alike: list[Values]) -> list[Piece]:
+        """What chunks alike are to the agent: one piece, where nobody reads their deltas."""
+        if self._typed or (mould.client is None and self._relays):
+            opened = [(mould.opened(values), mould.text.of(values)) for values in alike]
+            return [piece for chunk, data in opened if (piece := self._told(chunk, data)) is not None]
+        client = mould.client.of_all(alike) if self._relays and mould.client is not None else b""
+        ends = self._fold.finished
+        return [Piece(client, (), ends, tokens=True)] if client or ends else []
+
+    def _told(self, chunk: Chunk, data: bytes) -> Piece | None:
+        """What a chunk is to the agent."""
+        told = deltas(chunk, self._adapter.shape) if self._typed or not self._spoken else ()
+        begins = not self._spoken and any(map(_says_something, told))
+        self._spoken = self._spoken or begins
+        client = b""
+        if self._relays:
+            kept = self._stripper.chunk(chunk, data).replace(b"\n", b" ")
+            client = b"data: " + kept + b"\n\n" if kept else b""
+        if not self._typed:
+            told = ()
+        ends = self._fold.finished
+        return Piece(client, told, ends, self._spoken) if client or told or ends or begins else None
+
+    def _open(self, data: bytes) -> Chunk:
+        return self._adapter.open_chunk(data, self._plan)
 
     def _piece(self, event: Event) -> Piece | None:
         data = event.data
@@ -137,7 +192,7 @@ class AnswerReader:
             self._fold.odd("data after the end of the stream")
             return None
         try:
-            chunk = self._adapter.open_chunk(data, self._plan)
+            chunk = self._open(data)
         except NotJSON as exc:
             if event.terminated:
                 self._fold.odd(f"a chunk cannot be read: {exc}"[:300])
@@ -147,13 +202,10 @@ class AnswerReader:
         self._fold.add(chunk)
         if chunk.error is not None:
             return self._failed(chunk.error)
-        told = deltas(chunk, self._adapter.shape) if self._typed else ()
-        client = b""
-        if self._relays and event.name not in self._plan.strip.events:
-            kept = self._stripper.chunk(chunk, data)
-            client = b"data: " + kept + b"\n\n" if kept else b""
-        ends = self._fold.finished
-        return Piece(client, told, ends) if client or told or ends else None
+        piece = self._told(chunk, data)
+        if self._spoken and not event.name:
+            self._moulds.learn(data, chunk)
+        return piece
 
     def _named(self, event: Event) -> Piece | None:
         """Events out of band: errors, and annotations that an agent asked its engine for."""
@@ -215,6 +267,11 @@ class AnswerReader:
         told = f"the backend's answer is not a JSON object: {reason}"[:300]
         completion = Completion(error=Error(told, "bad_answer"), anomalies=(told,))
         return Outcome(completion, verdict(completion, self._plan), b"", False)
+
+
+def _says_something(delta: Delta) -> bool:
+    """Not so the chunk that only tells the role, which some engines send before the first token."""
+    return bool(delta.token_ids or delta.text or delta.reasoning or delta.tool_calls)
 
 
 def _with_usage(body: bytes, usage: Usage) -> bytes:

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Raw
 
 from adapters.answer_shape import Chunk, ChunkChoice, WholeAnswer
+from adapters.mould import Level, Mould, Values
 from adapters.raw import NULL, Fields, join_array, join_object
 from adapters.rules import FirstOfAny, Ignored, Joined, Members, Rule, Text, members
 from adapters.schema import Error
@@ -17,6 +18,8 @@ from adapters.tools import ToolCalls
 MAX_CHOICES: Final = 1024
 """More than anyone asks for; what an engine says of a choice beyond is dropped, and the answer is not exact."""
 _MAX_ANOMALIES: Final = 20
+_AT_ONCE: Final = 256
+"""Chunks alike that wait to be folded: until then each holds its own bytes."""
 
 
 LOGPROBS: Final[Rule] = members({"refusal": Joined}, default=Joined)
@@ -82,6 +85,8 @@ class Fold:
         self._finished = 0
         self._error: Error | None = None
         self._anomalies: list[str] = []
+        self._mould: Mould | None = None
+        self._alike: list[Values] = []
 
     @property
     def finished(self) -> bool:
@@ -94,9 +99,21 @@ class Fold:
 
     def told(self, name: str) -> bool:
         """Whether a root field has been told, and not as null."""
+        self._fold_alike()
         return self._root.told(name)
 
+    def add_alike(self, mould: Mould, values: Values) -> None:
+        """A chunk of a mould. Many of them are folded at once, a field at a time."""
+        if mould is not self._mould or len(self._alike) >= _AT_ONCE:
+            self._fold_alike()
+            self._mould = mould
+        self._alike.append(values)
+
     def add(self, chunk: Chunk) -> None:
+        self._fold_alike()
+        self._add(chunk)
+
+    def _add(self, chunk: Chunk) -> None:
         for reason in chunk.odd:
             self.odd(reason)
         if chunk.error is not None:
@@ -121,6 +138,7 @@ class Fold:
 
     def answer(self) -> WholeAnswer:
         """All that was told so far, as one answer."""
+        self._fold_alike()
         indexes = sorted(self._choices)
         choices = tuple(_closed(index, self._choices[index]) for index in indexes)
         root = self._root.fields()
@@ -134,6 +152,39 @@ class Fold:
             error=self._error,
             anomalies=tuple(self._anomalies),
         )
+
+    def _fold_alike(self) -> None:
+        mould, rows = self._mould, self._alike
+        if mould is None or not rows:
+            return
+        self._alike = []
+        for first, *others in mould.by_choice(rows):
+            opened = mould.opened(first)
+            self._add(opened)
+            if not others:
+                continue
+            levels = self._levels(opened)
+            if levels is None or not all(levels[level].has(path) for _, level, path in mould.targets):
+                for values in others:
+                    self._add(mould.opened(values))
+                continue
+            index = opened.choices[0].index
+            columns = list(zip(*others, strict=True))
+            for slot, level, path in mould.targets:
+                for reason in levels[level].extend(path, columns[slot]):
+                    self.odd(reason if level == "root" else f"choice {index}: {reason}")
+
+    def _levels(self, chunk: Chunk) -> dict[Level, Members] | None:
+        """What has been folded of the one choice that this chunk is of; None where nothing has."""
+        choice = self._choices.get(chunk.choices[0].index) if chunk.choices else None
+        if choice is None:
+            return None
+        return {
+            "root": self._root,
+            "choice": choice.fields,
+            "delta": choice.message or Members({}),
+            "beside": choice.beside,
+        }
 
     def _add_choice(self, told: ChunkChoice) -> None:
         choice = self._choices.get(told.index)

@@ -33,7 +33,7 @@ _MEMBERS: Final = {
 }
 
 # What msgspec raises for bytes that are not what was asked for; RecursionError for very deep nesting.
-_REFUSALS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+REFUSALS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class NotJSON(ValueError):
@@ -44,7 +44,7 @@ def open_object(raw: bytes | Raw) -> Fields:
     """The members of a JSON object. Raises NotJSON."""
     try:
         return _object(raw)
-    except _REFUSALS as exc:
+    except REFUSALS as exc:
         raise NotJSON(str(exc)) from exc
 
 
@@ -52,7 +52,7 @@ def open_objects(raw: bytes | Raw) -> list[Fields]:
     """The members of each object of a JSON array. Raises NotJSON."""
     try:
         return _objects(raw)
-    except _REFUSALS as exc:
+    except REFUSALS as exc:
         raise NotJSON(str(exc)) from exc
 
 
@@ -60,7 +60,7 @@ def open_array(raw: bytes | Raw) -> list[Raw]:
     """The items of a JSON array. Raises NotJSON."""
     try:
         return _array(raw)
-    except _REFUSALS as exc:
+    except REFUSALS as exc:
         raise NotJSON(str(exc)) from exc
 
 
@@ -68,7 +68,7 @@ def decode(raw: bytes | Raw, decoder: msgspec.json.Decoder[_T]) -> _T:
     """What the decoder makes of it. Raises NotJSON."""
     try:
         return decoder.decode(raw)
-    except _REFUSALS as exc:
+    except REFUSALS as exc:
         raise NotJSON(str(exc)) from exc
 
 
@@ -78,7 +78,7 @@ def text(raw: Raw | None) -> str | None:
         return None
     try:
         return _text(raw)
-    except _REFUSALS:
+    except REFUSALS:
         return None
 
 
@@ -88,7 +88,7 @@ def integer(raw: Raw | None) -> int | None:
         return None
     try:
         return _integer(raw)
-    except _REFUSALS:
+    except REFUSALS:
         return None
 
 

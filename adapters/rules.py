@@ -7,7 +7,7 @@ every number keeps its digits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Raw
 
@@ -93,6 +93,10 @@ class FirstOfAny(First):
             self._raw = Raw(bytes(raw))
 
 
+# Stands between values that are joined: JSON holds no such byte outside a string, nor inside one unescaped.
+_SEAM: Final = b"\x00"
+
+
 class Joined:
     """A list of which each chunk brings the next part."""
 
@@ -113,6 +117,16 @@ class Joined:
             self._items += b","
         self._items += items
 
+    def extend(self, raws: Sequence[Raw]) -> None:
+        """Many parts at once. Raises Odd, with nothing added, when any of them is not a list."""
+        joined = _SEAM.join(raws)
+        lists = joined[1:-1].split(b"]" + _SEAM + b"[")
+        if len(lists) != len(raws) or joined.count(_SEAM) != len(raws) - 1 or joined[:1] != b"[" or joined[-1:] != b"]":
+            raise Odd("not a list")
+        items = b",".join([items for items in lists if items.strip()])
+        if items:
+            self._items += (b"," if self._items else b"") + items
+
     def json(self) -> Raw:
         return Raw(b"[" + self._items + b"]")
 
@@ -131,6 +145,15 @@ class Text:
         if part[:1] != b'"':
             raise Odd("not a string")
         self._text += part[1:-1]
+
+    def extend(self, raws: Sequence[Raw]) -> None:
+        """Many parts at once. Raises Odd, with nothing added, when any of them is not a string."""
+        joined = _SEAM.join(raws)
+        seam = b'"' + _SEAM + b'"'
+        seams = len(raws) - 1
+        if joined.count(seam) != seams or joined.count(_SEAM) != seams or not joined[:1] == joined[-1:] == b'"':
+            raise Odd("not a string")
+        self._text += joined[1:-1].replace(seam, b"")
 
     def json(self) -> Raw:
         return Raw(b'"' + self._text + b'"')
@@ -177,6 +200,33 @@ class Members:
                 odd = odd or []
                 odd.append(f"{name[:64]}: {exc}")
         return odd or ()
+
+    def extend(self, path: Sequence[str], raws: Sequence[Raw]) -> Sequence[str]:
+        """Many values of one member, none of them null; gives the oddities. Raises KeyError if it was never told."""
+        name, *inner = path
+        member = self._members[name]
+        if inner:
+            if not isinstance(member, Members):
+                raise KeyError(name)
+            return [f"{name[:64]}: {odd}" for odd in member.extend(inner, raws)]
+        if isinstance(member, Last):
+            raws = raws[-1:]
+        elif isinstance(member, Text | Joined):
+            try:
+                member.extend(raws)
+                return ()
+            except Odd:
+                pass  # One of them is: the others count.
+        return [odd for raw in raws for odd in self.add_fields({name: raw})]
+
+    def has(self, path: Sequence[str]) -> bool:
+        """Whether the member at this path has been told."""
+        name, *inner = path
+        member = self._members.get(name)
+        return member is not None if not inner else isinstance(member, Members) and member.has(inner)
+
+    def rule(self, name: str) -> Rule:
+        return self._rules.get(name, self._default)
 
     def told(self, name: str) -> bool:
         return name in self._members

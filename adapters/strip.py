@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Raw
@@ -33,6 +33,12 @@ class Stripper:
         self._nested = dict(plan.strip.nested)
         self._root = plan.strip.root | self._nested.keys() | ({"usage"} if plan.strip.usage else set())
         self._untouched = plan.strip == Strip() and not plan.inject_token_ids
+
+    def goes_by_layout(self, varying: Iterable[tuple[str, ...]]) -> bool:
+        """Whether chunks that differ in the values at these paths alone are stripped alike."""
+        if self._inject or self._strip.top_logprobs:
+            return False
+        return not any(len(path) == 1 and path[0] in self._nested for path in varying)
 
     def chunk(self, chunk: Chunk, data: bytes) -> bytes:
         """The chunk's JSON for the agent; empty when there is nothing in it for the agent."""

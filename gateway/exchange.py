@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from adapters.answer import AnswerReader, Outcome
-from adapters.answer_shape import Delta
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Error, Status, Trace
@@ -183,7 +182,7 @@ class Exchange:
 
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
-        reader = AnswerReader(dispatched.plan)
+        reader = AnswerReader(dispatched.plan, typed=responder.reads_deltas)
         if dispatched.answer.content_type != _EVENT_STREAM:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
@@ -242,7 +241,7 @@ class Exchange:
                     for piece in reader.feed(data):
                         if piece.error is not None:
                             return b"", piece.error
-                        if any(map(_says_something, piece.deltas)):
+                        if piece.tokens:
                             self._call.token_arrived()
                         if responder is not None and (out := responder.piece(piece)):
                             (held if held or piece.ends else passed).append(out)
@@ -289,11 +288,6 @@ class Exchange:
             return False
         self._parts.counters.recorded += trace.status == "ok"
         return True
-
-
-def _says_something(delta: Delta) -> bool:
-    """Not so the chunk that only tells the role, which some engines send before the first token."""
-    return bool(delta.token_ids or delta.text or delta.reasoning or delta.tool_calls)
 
 
 def _status_of(error: Error) -> int:

@@ -20,6 +20,10 @@ class BadRequest(Exception):
 class Responder(Protocol):
     """Answers one call in its dialect. Stateful: one a call."""
 
+    @property
+    def reads_deltas(self) -> bool:
+        """Whether `piece` reads a piece's deltas, and not only its bytes. They cost more than all else of a stream."""
+
     def piece(self, piece: Piece) -> bytes:
         """What the agent gets for a piece of a stream."""
 
