@@ -37,8 +37,6 @@ class SessionFields(Strict):
     capture: Capture | None = None
     purpose: Purpose | None = None
     attempt: Whole = 0
-    sampling: JsonObject | None = None
-    budgets: JsonObject | None = None
 
 
 class NewSession(SessionFields):
@@ -109,7 +107,7 @@ async def read_session(session_id: SessionId, parts: Parts) -> Response:
 
 @router.patch("/{session_id}", response_model=Session)
 async def change_session(session_id: SessionId, body: SessionFields, parts: Parts) -> Response:
-    """Change what the body names; `metadata`, `sampling` and `budgets` are replaced whole."""
+    """Change what the body names; `metadata` is replaced whole."""
     check_session_id(session_id)
     changes: SessionChanges = body.model_dump(exclude_unset=True)  # type: ignore[assignment]
     if not changes:

@@ -23,8 +23,6 @@ async def test_a_created_session_comes_with_a_base_url_and_a_key_that_work(tmp_p
                 "capture": "ids",
                 "purpose": "eval",
                 "attempt": 2,
-                "sampling": {"temperature": 1.0},
-                "budgets": {"calls": 10},
             },
         )
         assert made.status_code == 201
@@ -39,8 +37,8 @@ async def test_a_created_session_comes_with_a_base_url_and_a_key_that_work(tmp_p
             "finished_at": None,
             "metadata": {"task": [1, {"deep": None}]},
             "rewards": [],
-            "sampling": {"temperature": 1.0},
-            "budgets": {"calls": 10},
+            "sampling": None,
+            "budgets": None,
             "capture": "ids",
             "purpose": "eval",
             "attempt": 2,
@@ -52,6 +50,14 @@ async def test_a_created_session_comes_with_a_base_url_and_a_key_that_work(tmp_p
         assert resolved.session.session_id == "s1"
         read = await served.client.get("/api/sessions/s1")
         assert "key" not in read.json()
+
+
+@pytest.mark.parametrize("field", ["sampling", "budgets"])
+async def test_what_would_not_be_kept_to_yet_is_refused_rather_than_forgotten(tmp_path: Path, field: str) -> None:
+    async with api(tmp_path) as served:
+        answer = await served.client.post("/api/sessions", json={field: {"temperature": 1.0}})
+    assert answer.status_code == 400
+    assert field in answer.json()["detail"]
 
 
 async def test_a_session_without_a_body_field_gets_an_id_and_defaults(tmp_path: Path) -> None:
