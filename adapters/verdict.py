@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Final
 
 from adapters.plan import Plan
@@ -30,6 +31,7 @@ def _fidelity(completion: Completion, plan: Plan) -> tuple[Fidelity, str | None]
         return "retokenized", "the ids were made from text by a tokenizer; others may have been sampled"
     reason = (
         _unread(completion)
+        or _another_model(completion, plan)
         or _missing(choices, request)
         or _miscounted(completion)
         or _prompt_missing(completion, request)
@@ -50,6 +52,16 @@ def _unread(completion: Completion) -> str | None:
     if completion.error is not None:
         return f"the engine broke off: {completion.error.message[:200]}"
     return None
+
+
+def _another_model(completion: Completion, plan: Plan) -> str | None:
+    """Ids mean nothing without the model that they are of. A server may have several names for the one it serves."""
+    asked, told = plan.request.model, completion.served_model
+    if asked is None or told is None or told == asked:
+        return None
+    if any(fnmatchcase(told, name) for name in plan.server.models):
+        return None
+    return f"the answer is of the model {told[:100]!r}, and {asked[:100]!r} was asked for"
 
 
 def _missing(choices: tuple[Choice, ...], request: CanonicalRequest) -> str | None:

@@ -58,6 +58,28 @@ def test_each_way_to_fall_short_is_partial_and_says_so(changes: dict[str, Any], 
     assert (told.fidelity, told.fidelity_reason) == ("partial", reason)
 
 
+@pytest.mark.parametrize(
+    ("asked", "told", "served", "reason"),
+    [
+        ("a", "a", (), None),
+        # A server answers by the first of its names, whichever it was called by.
+        ("b", "a", ("a", "b"), None),
+        ("b", "a-2", ("a-*", "b"), None),
+        (None, "a", (), None),
+        ("a", None, (), None),
+        ("a", "c", ("a", "b"), "the answer is of the model 'c', and 'a' was asked for"),
+        ("a", "c", (), "the answer is of the model 'c', and 'a' was asked for"),
+    ],
+)
+def test_ids_of_another_model_than_asked_for_are_not_exact(
+    asked: str | None, told: str | None, served: tuple[str, ...], reason: str | None
+) -> None:
+    server = adapter_for("vllm").server(models=served)
+    plan = Plan("whole", "", b"{}", server, canonical({"model": asked}, "chat"), logprobs_asked=True)
+    judged = verdict(replace(GOOD, served_model=told), plan)
+    assert (judged.fidelity, judged.fidelity_reason) == ("partial" if reason else "exact", reason)
+
+
 def test_no_ids_are_none_whatever_else_is_told() -> None:
     told = judged(replace(GOOD, choices=(Choice(0, text="Hello"),)))
     assert (told.fidelity, told.fidelity_reason) == ("none", "the engine gave no token ids")

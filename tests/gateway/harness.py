@@ -39,6 +39,11 @@ class Running:
         response = await self.chat(session=session, stream=True, **fields)
         return response, response.content
 
+    async def trace(self, response: httpx.Response) -> dict[str, Any]:
+        """What was recorded of a call, as the API tells it."""
+        told: dict[str, Any] = (await self.agent.get(f"/api/traces/{response.headers['x-trace-id']}")).json()
+        return told
+
     def statuses(self) -> list[tuple[str, str]]:
         """`(status, fidelity)` of each trace, as another process sees them now."""
         with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as db:
