@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from adapters.scripts.replies import of_length
-from adapters.scripts.script import EngineScript
-from gateway.scripted import ScriptedServer, running
-from tests.gateway.harness import Running, events, gateway
-from tests.gateway.twisted import lying
+from tests.gateway.harness import events
+from tests.gateway.twisted import Pair, lying, twistable
 
 Answer = dict[str, Any]
 
@@ -134,19 +131,11 @@ ABOUT_LOGPROBS = {
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    server: ScriptedServer
-    honest: EngineScript
-    gateway: Running
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
-    """One gateway before one server for the whole table; each test has the server tell another lie."""
-    server = ScriptedServer("vllm", reply=of_length(6))
-    async with running(server) as backend, gateway(tmp_path_factory.mktemp("lies"), backend) as served:
-        yield Pair(server, server.script, served)
+    """One gateway for the whole table."""
+    async with twistable(tmp_path_factory.mktemp("lies"), of_length(6)) as opened:
+        yield opened
 
 
 async def told(pair: Pair, lie: Callable[[Answer], None], *, stream: bool) -> dict[str, Any]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
 from adapters.scripts.asked import Asked, BadRequest
+from adapters.scripts.replies import Reply
 from adapters.scripts.script import Answer, EngineScript, Frame, Stamp
 from adapters.scripts.speech import Speech
+from gateway.scripted import ScriptedServer, running
+from tests.gateway.harness import Running, gateway
 
 Lie = Callable[[Any], None]
 """Changes a whole answer or one chunk, opened, in place."""
@@ -71,3 +76,19 @@ def _told(data: bytes, lie: Lie) -> bytes:
     lie(answer)
     text = msgspec.json.encode(answer)
     return _DATA + text + b"\n\n" if streamed else text
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A gateway before one server, which tells something else in each test of a table."""
+
+    server: ScriptedServer
+    honest: EngineScript
+    gateway: Running
+
+
+@asynccontextmanager
+async def twistable(folder: Path, reply: Reply) -> AsyncIterator[Pair]:
+    server = ScriptedServer("vllm", reply=reply)
+    async with running(server) as backend, gateway(folder, backend) as served:
+        yield Pair(server, server.script, served)
