@@ -1,0 +1,110 @@
+"""Agents that leave (failures.md D4): whatever the phase, the backend is let go, and what came is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from adapters.scripts.replies import of_length
+from gateway.scripted import Fault, ScriptedServer, running
+from tests.gateway.harness import CHAT, HELLO, Running, gateway, traces_in
+
+LONG: dict[str, Any] = {**HELLO, "max_tokens": 400}
+SECONDS = 1.0
+"""In which a backend is to be let go."""
+
+PREFILL = Fault(delay=20.0)
+# A whole answer that stops in its middle, and a stream that takes its time.
+IN_A_BODY = Fault(after_bytes=700, ending="hung")
+IN_A_STREAM = Fault(pause=0.02)
+
+# Engine and version, whether the agent asks for a stream, the plan that comes of it, and where the call is left.
+PHASES = {
+    "streamed, in prefill": ("vllm", "0.33.0", True, "streamed", PREFILL),
+    "streamed, in the stream": ("vllm", "0.33.0", True, "streamed", IN_A_STREAM),
+    "whole, in prefill": ("vllm", "0.33.0", False, "whole", PREFILL),
+    "whole, in the body": ("vllm", "0.33.0", False, "whole", IN_A_BODY),
+    "buffered, in prefill": ("sglang", "0.5.23", True, "buffered", PREFILL),
+    "buffered, in the body": ("sglang", "0.5.23", True, "buffered", IN_A_BODY),
+}
+
+
+async def _until(condition: Callable[[], object], seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def _leave(served: Running, server: ScriptedServer, *, stream: bool, fault: Fault, seen: int = 0) -> None:
+    """Call, and close the connection as soon as the server is at work and so many events have come."""
+    server.faults.append(fault)
+    before = len(server.calls)
+    calling = asyncio.create_task(_call(served.url, stream=stream, seen=seen))
+    await _until(lambda: len(server.calls) > before, 5.0)
+    if seen == 0:
+        at_work = server.calls[-1]
+        if fault.delay == 0.0:
+            await _until(lambda: at_work.status is not None, 5.0)
+            await asyncio.sleep(0.05)
+        calling.cancel()
+    with suppress(asyncio.CancelledError):
+        await calling
+
+
+async def _call(url: str, *, stream: bool, seen: int) -> None:
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=30) as agent,
+        agent.stream("POST", url + CHAT, json={**LONG, "stream": stream}) as response,
+    ):
+        told = b""
+        async for data in response.aiter_raw():
+            told += data
+            if told.count(b"data: ") >= seen:
+                return
+
+
+def _connections_to(url: str) -> int:
+    """How many connections to this port of loopback are open, from the caller's side."""
+    port = int(url.rpartition(":")[2])
+    wanted, established = f"0100007F:{port:04X}", "01"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2] == wanted and row[3] == established for row in rows)
+
+
+async def _in_flight(served: Running) -> tuple[int, int]:
+    """Calls that the gateway is at, and those that it counts for the backend."""
+    status = (await served.agent.get("/api/admin/status")).json()
+    return status["calls"]["in_flight"], status["backends"][0]["in_flight"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_the_backend_is_let_go_within_a_second_and_the_pool_is_empty(tmp_path: Path, phase: str) -> None:
+    engine, version, stream, plan, fault = PHASES[phase]
+    server = ScriptedServer(engine, version=version, reply=of_length(400))
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        assert (await served.chat()).status_code == 200
+        idle = _connections_to(backend)
+        for _ in range(3):
+            await _leave(served, server, stream=stream, fault=fault, seen=6 if fault is IN_A_STREAM else 0)
+            await _until(lambda: not server.calls[-1].open, SECONDS)
+            assert server.calls[-1].gone is not None
+        await _until(lambda: [status for status, _ in served.statuses()[1:]] == ["client_disconnected"] * 3, 5.0)
+        assert await _in_flight(served) == (0, 0)
+        # Connections that were cut are gone, and none that serves is left behind for each.
+        await _until(lambda: _connections_to(backend) <= idle, SECONDS)
+        assert (await served.chat()).status_code == 200
+    _, *traces, _ = await traces_in(tmp_path / "rollouts.db")
+    for trace, call in zip(traces, server.calls[1:], strict=False):
+        assert (trace.plan, trace.http_status) == (plan, None)
+        ids = [token_id for choice in trace.choices for token_id in choice.token_ids or ()]
+        if fault is IN_A_STREAM:
+            assert (trace.fidelity, ids) == ("partial", call.told_of(0)[: len(ids)])
+            assert len(ids) >= 4
+        else:
+            assert (trace.fidelity, ids) == ("none", [])
