@@ -48,7 +48,7 @@ class Bases:
 
     def pick(self, payload: Payload, parent_trace_id: str | None) -> Base | None:
         """None where nothing is alike, or where the most alike stands too deep."""
-        best = self._by_prefix(payload.text, parent_trace_id) or self._by_sketch(payload.text)
+        best = self._by_prefix(payload, parent_trace_id) or self._by_sketch(payload.text)
         return best if best is not None and best.depth < MAX_DEPTH else None
 
     def add(self, base: Base, extended: Base | None) -> None:
@@ -59,10 +59,10 @@ class Bases:
         while len(self._recent) > _MAX_CANDIDATES or (len(self._recent) > 1 and len(self) > _MAX_BYTES):
             del self._recent[next(iter(self._recent))]
 
-    def _by_prefix(self, text: bytes, parent_trace_id: str | None) -> Base | None:
-        """Cheap, and right for a conversation that grows."""
+    def _by_prefix(self, payload: Payload, parent_trace_id: str | None) -> Base | None:
+        """Cheap, and right for a conversation that grows; by its ids also where each body begins otherwise."""
         for base in self._likely_first(parent_trace_id):
-            if common_prefix(text, base.text) > min(len(text), len(base.text)) // 2:
+            if _begin_alike(payload.text, base.text) or _begin_alike(payload.ids, base.ids):
                 return base
         return None
 
@@ -85,3 +85,7 @@ class Bases:
     def __len__(self) -> int:
         """In bytes."""
         return sum(map(len, self._recent.values()))
+
+
+def _begin_alike(one: bytes, other: bytes) -> bool:
+    return common_prefix(one, other) > min(len(one), len(other)) // 2

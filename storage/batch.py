@@ -44,15 +44,19 @@ class Batches:
     def __init__(self, database: Database) -> None:
         self._memory = Memory(database)
         self._encode = deltas.Encoder().encode
-        self._insert_running = database.insert(traces).on_conflict_do_nothing()
+        columns = traces.c.keys()
+        self._insert_running = database.prepare(database.insert(traces).on_conflict_do_nothing(), columns)
         final = database.insert(traces)
-        self._upsert_final = final.on_conflict_do_update(
+        upsert = final.on_conflict_do_update(
             index_elements=[traces.c.session_id, traces.c.trace_id],
             set_={c.name: final.excluded[c.name] for c in traces.c if c.name not in _NOT_OVERWRITTEN},
             # What has its payload may be somebody's base, and stays.
             where=traces.c.digest.is_(None),
         )
-        self._insert_ends = database.insert(ends).on_conflict_do_nothing()
+        self._upsert_final = database.prepare(upsert, columns)
+        self._insert_ends = database.prepare(database.insert(ends).on_conflict_do_nothing(), ends.c.keys())
+        self._set_next_turn = database.prepare(_SET_NEXT_TURN, ("of", "next"))
+        self._pin = database.prepare(_PIN, ("of", "to"))
 
     def write(self, db: Connection, jobs: Sequence[Record]) -> Written:
         """In the caller's transaction. On any error the caller rolls back and calls `forget`."""
@@ -148,16 +152,11 @@ class Batches:
 
     def _execute(self, db: Connection, rows: _Rows, next_turns: dict[str, int]) -> None:
         """A statement for all rows of a kind, in the order of session ids."""
-        if next_turns:
-            db.execute(_SET_NEXT_TURN, [{"of": s, "next": next_turns[s]} for s in sorted(next_turns)])
-        if rows.running:
-            db.execute(self._insert_running, _ordered(rows.running))
-        if rows.final:
-            db.execute(self._upsert_final, _ordered(rows.final))
-        if rows.ends:
-            db.execute(self._insert_ends, _ordered(rows.ends))
-        if rows.pins:
-            db.execute(_PIN, [{"of": s, "to": rows.pins[s]} for s in sorted(rows.pins)])
+        self._set_next_turn.execute(db, [{"of": s, "next": next_turns[s]} for s in sorted(next_turns)])
+        self._insert_running.execute(db, _ordered(rows.running))
+        self._upsert_final.execute(db, _ordered(rows.final))
+        self._insert_ends.execute(db, _ordered(rows.ends))
+        self._pin.execute(db, [{"of": s, "to": rows.pins[s]} for s in sorted(rows.pins)])
 
 
 _SET_NEXT_TURN: Final = (

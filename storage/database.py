@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, Self
@@ -12,10 +12,12 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.dml import UpdateBase
 
 from storage.errors import CannotOpen, Unavailable
 from storage.file_lock import FileLock
 from storage.migrate import migrate
+from storage.statements import Statement
 
 READERS: Final = 4
 _WRITER_WAITS_MS: Final = 1_000
@@ -69,6 +71,10 @@ class Database:
     def insert(self, table: Table) -> Insert:
         """An insert that can say what to do on conflict, in the words of this database."""
         return insert(table)
+
+    def prepare(self, statement: UpdateBase, names: Iterable[str]) -> Statement:
+        """For a statement that many batches run, with rows that have these names."""
+        return Statement(statement, self._write_engine.dialect, names)
 
     def checkpoint(self) -> int:
         """Move what is committed from the log into the file, beside readers and writer. The log's length in pages."""

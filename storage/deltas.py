@@ -8,6 +8,7 @@ takes; a history that was rendered anew has the whole base as dictionary.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -79,13 +80,20 @@ def _delta(payload: bytes, base: bytes) -> bytes:
     rest = payload[prefix:]
     start, end = _dictionary_span(prefix, len(rest), len(base))
     dictionary = base[start:end]
-    # Without a window over both, zstd forgets the dictionary's begin.
-    window = min(zstandard.WINDOWLOG_MAX, max(zstandard.WINDOWLOG_MIN, (len(dictionary) + len(rest)).bit_length()))
-    parameters = zstandard.ZstdCompressionParameters.from_level(
-        _LEVEL, source_size=len(rest), dict_size=len(dictionary), window_log=window
-    )
+    parameters = _parameters(len(rest).bit_length(), len(dictionary).bit_length())
     compressor = zstandard.ZstdCompressor(compression_params=parameters, dict_data=_raw(dictionary))
     return _HEAD.pack(_DELTA, prefix, start, end) + compressor.compress(rest)
+
+
+@lru_cache
+def _parameters(rest_bits: int, dictionary_bits: int) -> zstandard.ZstdCompressionParameters:
+    """For a rest and a dictionary of at most so many bits of length."""
+    rest, dictionary = 1 << rest_bits, 1 << dictionary_bits
+    # Without a window over both, zstd forgets the dictionary's begin.
+    window = min(zstandard.WINDOWLOG_MAX, max(zstandard.WINDOWLOG_MIN, (rest + dictionary).bit_length()))
+    return zstandard.ZstdCompressionParameters.from_level(
+        _LEVEL, source_size=rest, dict_size=dictionary, window_log=window
+    )
 
 
 def _undelta(blob: bytes, base: bytes) -> bytes:

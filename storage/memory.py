@@ -64,7 +64,8 @@ class Memory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert_session = database.insert(sessions).on_conflict_do_nothing()
+        insert = database.insert(sessions).on_conflict_do_nothing()
+        self._insert_session = database.prepare(insert, sessions.c.keys())
         self._sessions: OrderedDict[str, SessionMemory] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._bytes = 0
@@ -110,11 +111,8 @@ class Memory:
             if next_turn is not None:
                 self._sessions[session_id] = SessionMemory(session_id, next_turn)
         made = [new[session_id] for session_id in absent if session_id in new]
-        if made:
-            db.execute(
-                self._insert_session,
-                [session_rows.to_row(session) | {"next_turn": 0, "key_hash": None} for session in made],
-            )
+        rows = (session_rows.to_row(session) | {"next_turn": 0, "key_hash": None} for session in made)
+        self._insert_session.execute(db, rows)
         for session in made:
             self._sessions[session.session_id] = SessionMemory(session.session_id, 0)
 

@@ -34,6 +34,7 @@ def _log(level: LogLevel) -> None:
     server.addFilter(lambda record: record.msg != "Application startup failed. Exiting.")  # We say why.
     if level == "info":
         server.setLevel("WARNING")  # Its greeting; ours says more.
+        logging.getLogger("alembic").setLevel("WARNING")  # How a new database came to its tables.
 
 
 def run(
