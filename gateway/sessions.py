@@ -46,9 +46,8 @@ class SessionStore(Protocol):
     """What this module needs of the store."""
 
     async def create_session(self, session: Session, key_hash: bytes | None = None) -> Session: ...
-    async def session(self, session_id: str) -> Session | None: ...
+    async def find_session(self, session_id: str) -> Session | None: ...
     async def session_by_key(self, key_hash: bytes) -> Session | None: ...
-    async def tombstoned(self, session_id: str) -> bool: ...
     async def change_session(self, session_id: str, **changes: Unpack[SessionChanges]) -> Session: ...
     async def finish_session(self, session_id: str, status: SessionStatus = "finished") -> Session: ...
     async def delete_session(self, session_id: str) -> bool: ...
@@ -137,12 +136,14 @@ class Sessions:
 
     async def get(self, session_id: str) -> Session:
         """As the database has it now. Raises storage's SessionNotFound, SessionDeleted."""
-        session = await self._store.session(session_id)
+        try:
+            session = await self._store.find_session(session_id)
+        except SessionDeleted:
+            self._by_id.pop(session_id, None)
+            raise
         if session is not None:
             return self._remember(session)
         self._by_id.pop(session_id, None)
-        if await self._store.tombstoned(session_id):
-            raise SessionDeleted(session_id)
         raise SessionNotFound(session_id)
 
     async def change(self, session_id: str, **changes: Unpack[SessionChanges]) -> Session:
@@ -207,16 +208,15 @@ class Sessions:
             self._by_id.move_to_end(session_id)
             return Resolved(entry.session, new=False)
         try:
-            session = await self._store.session(session_id)
-            deleted = session is None and await self._store.tombstoned(session_id)
+            session = await self._store.find_session(session_id)
+        except SessionDeleted:
+            self._by_id.pop(session_id, None)
+            raise SessionGone(f"Session `{session_id}` was deleted, and its id is not used again.") from None
         except StorageError as exc:
             if entry is None:
                 raise _unreadable() from exc
             # Old, but a database that is away for a while must not end a rollout that runs.
             return Resolved(entry.session, entry.new)
-        if deleted:
-            self._by_id.pop(session_id, None)
-            raise SessionGone(f"Session `{session_id}` was deleted, and its id is not used again.")
         if session is not None:
             return Resolved(self._remember(session), new=False)
         # Calls that come while the first one's row is on its way get the same session, with its pin.

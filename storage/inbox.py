@@ -1,10 +1,15 @@
-"""The writer's queue: bounded in bytes, filled on the event loop, emptied in the writer's thread without waiting."""
+"""The writer's queue: bounded in bytes, filled on the event loop, emptied in the writer's thread.
+
+Waking a thread costs more than most jobs do. So what nobody waits for (a call's begin) does not wake the writer, but is
+taken along with what somebody does, or when it has waited a moment; and a writer that is at work needs no waking.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Sequence
-from queue import Empty, SimpleQueue
 from typing import Final
 
 from storage.errors import CannotRecord
@@ -12,7 +17,8 @@ from storage.jobs import Begin, Command, Finish, Job
 
 _BATCH_JOBS: Final = 512
 _BATCH_BYTES: Final = 32 * 1024 * 1024
-_LINGER_S: Final = 0.02
+_LINGER_S: Final = 0.05
+"""The end of a call that is as short makes one row together with its begin."""
 _BEGIN_SHARE: Final = 0.75
 """Calls begin only while the queue is less full than this, so that those which run can still end."""
 
@@ -22,7 +28,14 @@ class Inbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: deque[Job | None] = deque()
+        self._lingering: list[Job] = []
+        """Begins that `take` has seen and left; they come before the queue."""
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._rung = False
+        self._sleeps = False
+        """Whether the writer has nothing to do, and looks into the queue only when it hears the bell."""
         self._put = self._put_bytes = 0
         self._settled = self._settled_bytes = 0
         self._oldest: float | None = None
@@ -54,34 +67,30 @@ class Inbox:
         self._put_bytes += job.size
         self.begun += isinstance(job, Begin)
         self.finished += isinstance(job, Finish)
-        self._queue.put(job)
+        self._queue.append(job)
+        if self._sleeps or isinstance(job, Finish | Command):
+            self._ring()
 
     def end(self) -> None:
         """Nothing is put after this."""
-        self._queue.put(None)
+        self._queue.append(None)
+        self._ring()
 
     def take(self, timeout: float) -> list[Job]:
-        """Wait for a first job, then take what is there; the list is empty after `timeout` seconds or at the end.
-
-        Jobs that nobody waits for stay a moment: the end of a short call then makes one row together with its begin.
-        """
-        taken: list[Job] = []
-        size = 0
-        urgent = False
-        try:
-            job = self._queue.get(timeout=timeout)
-            while job is not None:
-                taken.append(job)
-                size += job.size
-                urgent = urgent or isinstance(job, Finish | Command)
-                if len(taken) >= _BATCH_JOBS or size >= _BATCH_BYTES:
-                    break
-                patience = 0.0 if urgent else taken[0].queued_at + _LINGER_S - time.monotonic()
-                job = self._queue.get(timeout=patience) if patience > 0 else self._queue.get_nowait()
+        """Wait for jobs and take what is there; the list is empty after `timeout` seconds or at the end."""
+        deadline = time.monotonic() + timeout
+        was_empty = False
+        self._listen(0)
+        while not (taken := self._due()) and not self.ended and (left := deadline - time.monotonic()) > 0:
+            if self._lingering:
+                due = self._lingering[0].queued_at + _LINGER_S - time.monotonic()
+                self._listen(min(due, left))
+            elif was_empty:
+                self._sleep(left)
             else:
-                self.ended = True
-        except Empty:
-            pass
+                # Where one call has just ended the next begins soon, and is found in time without the bell.
+                was_empty = True
+                self._listen(min(_LINGER_S / 2, left))
         self._oldest = taken[0].queued_at if taken else None
         return taken
 
@@ -89,3 +98,51 @@ class Inbox:
         """They are committed, or never will be."""
         self._settled += len(jobs)
         self._settled_bytes += sum(job.size for job in jobs)
+
+    def _due(self) -> list[Job]:
+        """All that is queued in its order, but for young begins behind which nothing of their session is queued."""
+        jobs = self._fetch()
+        young = time.monotonic() - _LINGER_S
+        moved_on: set[str | None] = set()
+        due: list[Job] = []
+        self._lingering = []
+        for job in reversed(jobs):
+            waits = isinstance(job, Begin) and job.queued_at > young and job.session_id not in moved_on
+            if waits and not self.ended:
+                self._lingering.append(job)
+            else:
+                moved_on.add(job.session_id)
+                due.append(job)
+        self._lingering.reverse()
+        due.reverse()
+        return due
+
+    def _fetch(self) -> list[Job]:
+        """What lingered, and what came since, as much of that as makes one batch."""
+        came: list[Job] = []
+        size = 0
+        while self._queue and len(came) < _BATCH_JOBS and size < _BATCH_BYTES:
+            job = self._queue.popleft()
+            if job is None:
+                self.ended = True
+                break
+            came.append(job)
+            size += job.size
+        return self._lingering + came
+
+    def _ring(self) -> None:
+        if not self._rung:
+            self._rung = True
+            self._bell.release()
+
+    def _listen(self, seconds: float) -> None:
+        """Until the bell, and no longer than this."""
+        if self._bell.acquire(timeout=max(0.0, seconds)):
+            self._rung = False
+
+    def _sleep(self, seconds: float) -> None:
+        """As `_listen`, where any job rings."""
+        self._sleeps = True
+        if not self._queue:  # Else it came too soon to know that it has to ring.
+            self._listen(seconds)
+        self._sleeps = False

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
-from sqlalchemy import Connection, delete, exists, insert, literal, select, tuple_, update
+from sqlalchemy import Connection, String, bindparam, delete, exists, insert, literal, select, tuple_, update
 
 from adapters.schema import Session
 from storage import cursors, tables
@@ -68,6 +68,23 @@ def from_row(row: AnyRow) -> Session:
 def get(db: Connection, session_id: str) -> Session | None:
     row = db.execute(select(tables.sessions).where(tables.sessions.c.session_id == session_id)).first()
     return None if row is None else from_row(row)
+
+
+# One row always: that of the session, its tombstone's, or one of nulls.
+_ASKED: Final = select(bindparam("asked", type_=String).label("session_id")).subquery()
+_WITH_TOMBSTONE: Final = select(tables.tombstones.c.deleted_at, *tables.sessions.c).select_from(
+    _ASKED.outerjoin(tables.sessions, tables.sessions.c.session_id == _ASKED.c.session_id).outerjoin(
+        tables.tombstones, tables.tombstones.c.session_id == _ASKED.c.session_id
+    )
+)
+
+
+def find(db: Connection, session_id: str) -> Session | None:
+    """As `get`, and raises SessionDeleted, by one look for both."""
+    row = db.execute(_WITH_TOMBSTONE, {"asked": session_id}).one()
+    if row.deleted_at is not None:
+        raise SessionDeleted(session_id)
+    return None if row.session_id is None else from_row(row)
 
 
 def by_key(db: Connection, key_hash: bytes) -> Session | None:

@@ -15,7 +15,7 @@ from adapters.schema import Session, SessionStatus, Trace
 from storage import backends, gateways, queries, sessions
 from storage.database import READERS, Database
 from storage.errors import NotCommitted
-from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, finish_size
+from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, fail, finish_size
 from storage.overlay import Overlay
 from storage.records import Page, SessionChanges, SessionQuery, StoreCounts, StoredBackend, TraceQuery
 from storage.writer import Writer
@@ -40,6 +40,7 @@ class Store:
         self.database = database
         self._overlay = Overlay()
         self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
+        self._looks: dict[str, asyncio.Future[Session | None]] = {}
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
 
     @classmethod
@@ -87,6 +88,16 @@ class Store:
         """The session as last written, also where `begin` or `pin_backend` is still queued."""
         queued = self._overlay.queued(session_id)
         found = await self._read(sessions.get, session_id) or queued
+        return None if found is None else self._overlay.over(found)
+
+    async def find_session(self, session_id: str) -> Session | None:
+        """As `session`, for a call that is waiting. Raises SessionDeleted where the id has a tombstone.
+
+        Calls that ask at the same time share one look, and none is taken where the session is still queued.
+        """
+        found = self._overlay.queued(session_id)
+        if found is None:
+            found = await asyncio.shield(self._look(session_id)) or self._overlay.queued(session_id)
         return None if found is None else self._overlay.over(found)
 
     async def session_by_key(self, key_hash: bytes) -> Session | None:
@@ -166,7 +177,25 @@ class Store:
     async def _command(self, session_id: str | None, run: Callable[[Connection], Result]) -> Result:
         waiter: asyncio.Future[Result] = _waiter()
         self._put(Command(_COMMAND_BYTES, run, waiter, session_id))
-        return await _wait(waiter, _COMMAND_WAITS_S)
+        try:
+            return await _wait(waiter, _COMMAND_WAITS_S)
+        finally:
+            if session_id is not None:
+                self._looks.pop(session_id, None)  # Who asks from now on shall see the change.
+
+    def _look(self, session_id: str) -> asyncio.Future[Session | None]:
+        """One that is under way already, or a new one."""
+        look = self._looks.get(session_id)
+        if look is None:
+            look = self._looks[session_id] = asyncio.ensure_future(self._read(sessions.find, session_id))
+
+            def ended(ended: asyncio.Future[Session | None]) -> None:
+                if self._looks.get(session_id) is ended:
+                    del self._looks[session_id]
+                ended.cancelled() or ended.exception()  # Whoever asked may have gone.
+
+            look.add_done_callback(ended)
+        return look
 
     async def _read(
         self,
@@ -189,8 +218,10 @@ def _waiter() -> asyncio.Future[Result]:
 
 
 async def _wait(waiter: asyncio.Future[Result], timeout: float) -> Result:  # noqa: ASYNC109 - as above
-    """Unlike `wait_for`, leaves the waiter to its writer when time is up."""
-    done, _ = await asyncio.wait((waiter,), timeout=timeout)
-    if not done:
-        raise NotCommitted(f"not committed within {timeout:g} s; it stays queued")
-    return waiter.result()
+    """One timer is all that this adds to the waiter; `wait_for` would add a task's worth."""
+    late = NotCommitted(f"not committed within {timeout:g} s; it stays queued")
+    timer = asyncio.get_running_loop().call_later(timeout, fail, waiter, late)
+    try:
+        return await waiter
+    finally:
+        timer.cancel()

@@ -45,10 +45,10 @@ class Counted:
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
 
-    async def session(self, session_id: str) -> Session | None:
+    async def find_session(self, session_id: str) -> Session | None:
         self.reads += 1
         self._be_here()
-        return await self._store.session(session_id)
+        return await self._store.find_session(session_id)
 
     async def session_by_key(self, key_hash: bytes) -> Session | None:
         self.reads += 1
@@ -277,7 +277,7 @@ class EverySession:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def session(self, session_id: str) -> Session:
+    async def find_session(self, session_id: str) -> Session:
         self.asked.append(session_id)
         return Session(session_id, NOW)
 

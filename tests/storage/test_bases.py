@@ -81,3 +81,10 @@ def test_the_candidates_are_bounded() -> None:
     for number in range(100):
         bases.add(base(str(number), words(100, seed=number).encode()), extended=None)
     assert len(bases) < 10_000
+
+
+def test_bodies_that_begin_otherwise_are_alike_by_their_ids() -> None:
+    ids = bytes(range(200))
+    known = [Base("unlike", 0, body(SYSTEM), ids[::-1]), Base("like", 0, body(TASK), ids)]
+    found = Bases(known).pick(Payload(body(MORE), ids + b"more"), None)
+    assert found is known[1]

@@ -79,3 +79,10 @@ def test_the_common_prefix_ends_where_the_two_differ(length: int, rest: bytes) -
     assert base[:found] == (base[:length] + rest)[:found]
     assert found >= length
     assert found == len(base) or found == length + len(rest) or base[found] != (base[:length] + rest)[found]
+
+
+def test_a_call_made_again_costs_its_form() -> None:
+    payload = noise(5_000, seed=1)
+    for base in (payload, payload + b"more"):
+        assert len(encode(payload, base)) < 20
+        assert decode(encode(payload, base), base) == payload

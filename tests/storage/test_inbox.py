@@ -76,3 +76,22 @@ def test_calls_begin_only_while_there_is_room_for_ends(ended: Finish) -> None:
     inbox.put(ended)
     with pytest.raises(CannotRecord):
         inbox.put(begin(1))
+
+
+def test_a_young_begin_stays_while_others_calls_end(ended: Finish) -> None:
+    inbox = Inbox(10_000)
+    young, ending = Begin(100, call("other"), None), begin()
+    for job in (young, ending, ended):
+        inbox.put(job)
+    assert inbox.take(timeout=5) == [ending, ended]
+    inbox.settle([ending, ended])
+    assert inbox.queued == 1
+    assert inbox.take(timeout=5) == [young]
+
+
+def test_a_begin_is_soon_taken_from_a_writer_that_sleeps() -> None:
+    inbox = Inbox(10_000)
+    threading.Timer(0.2, inbox.put, [begin()]).start()
+    started = time.monotonic()
+    assert len(inbox.take(timeout=20)) == 1
+    assert time.monotonic() - started < 5

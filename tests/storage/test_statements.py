@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.exc import IntegrityError
+
+from storage import sessions as session_rows
+from storage.database import Database
+from storage.tables import sessions
+from tests.storage.examples import session
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(str(tmp_path / "a.db"))
+    yield database
+    database.close()
+
+
+def rows(*session_ids: str) -> list[dict[str, object]]:
+    return [session_rows.to_row(session(name)) | {"next_turn": 0, "key_hash": b"\x00\xff"} for name in session_ids]
+
+
+def test_a_row_is_written_as_its_tables_types_say(database: Database) -> None:
+    insert = database.prepare(database.insert(sessions), sessions.c.keys())
+    with database.write_connection() as db, db.begin():
+        insert.execute(db, rows("a", "b"))
+        insert.execute(db, [])
+        found = db.execute(select(sessions)).all()
+    assert [session_rows.from_row(row) for row in found] == [session("a"), session("b")]
+    assert found[0].key_hash == b"\x00\xff"
+
+
+def test_parameters_go_by_name_in_whatever_order_the_statement_has_them(database: Database) -> None:
+    change = update(sessions).where(sessions.c.session_id == bindparam("of")).values(next_turn=bindparam("next"))
+    statement = database.prepare(change, ("of", "next"))
+    with database.write_connection() as db, db.begin():
+        database.prepare(database.insert(sessions), sessions.c.keys()).execute(db, rows("a", "b"))
+        statement.execute(db, [{"next": 7, "of": "b"}, {"of": "a", "next": 5}])
+        assert dict(db.execute(select(sessions.c.session_id, sessions.c.next_turn)).all()) == {"a": 5, "b": 7}
+
+
+def test_what_the_database_refuses_has_sqlalchemys_name(database: Database) -> None:
+    insert = database.prepare(database.insert(sessions), sessions.c.keys())
+    with database.write_connection() as db, pytest.raises(IntegrityError):
+        insert.execute(db, rows("a", "a"))
