@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from adapters.raw import NotJSON, open_object
+from adapters.raw import NotJSON, integer, open_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,12 @@ class ListedModel(msgspec.Struct):
     id: str
     owned_by: str | None = None
     object: str | None = None
+    max_model_len: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens prompt and answer may be together, where the server says."""
+        return integer(self.max_model_len)
 
 
 class _Models(msgspec.Struct):

@@ -9,7 +9,19 @@ from msgspec import Raw
 
 from adapters.openai_shape import REASONING
 from adapters.plan import Plan, Strip
-from adapters.raw import FALSE, NULL, TRUE, Fields, NotJSON, join_array, join_object, open_array, open_object, told
+from adapters.raw import (
+    FALSE,
+    NULL,
+    TRUE,
+    Fields,
+    NotJSON,
+    integer,
+    join_array,
+    join_object,
+    open_array,
+    open_object,
+    told,
+)
 from adapters.request import CanonicalRequest
 from adapters.schema import PlanMode
 from adapters.server import Server
@@ -114,6 +126,20 @@ class Draft:
             self.drop("include_reasoning")
             self.strip |= Strip(delta=frozenset(REASONING))
 
+    def leave_out_unreachable_limits(self) -> None:
+        """For chats at engines that, told no limit, answer up to the end of their context.
+
+        Harnesses send the limit of another model (64,000 tokens) to a server whose whole context is shorter. It gives
+        a 400 for that; «as long as it may be» is what was meant.
+        """
+        context = self.server.context
+        if context is None or self.request.endpoint != "chat":
+            return  # A legacy completion without a limit ends after 16 tokens.
+        for name in ("max_tokens", "max_completion_tokens"):
+            limit = integer(self.fields.get(name))
+            if limit is not None and limit > context:
+                self.drop(name)
+
     def translate_token_ids_flag(self) -> None:
         """For engines whose ids have other names: the agent's `return_token_ids` is answered here, at vLLM's places."""
         self.drop("return_token_ids")
@@ -148,6 +174,7 @@ class Draft:
             inject_token_ids=self.inject_token_ids,
             reason=reason,
             without_ids=without_ids,
+            left_out=self.request.fields.keys() - self.fields.keys(),
         )
 
     def _tidy(self) -> None:

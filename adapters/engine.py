@@ -74,11 +74,10 @@ class OpenAIEngine:
         without: Collection[str] = (),
         models: Collection[str] = (),
         known: Known = "assumed",
+        context: int | None = None,
     ) -> Server:
-        table = self.features_of(version, variant)
-        return Server(
-            self.engine, version, variant, (table | frozenset(features)) - frozenset(without), tuple(models), known
-        )
+        can = (self.features_of(version, variant) | frozenset(features)) - frozenset(without)
+        return Server(self.engine, version, variant, can, tuple(models), known, context)
 
     @property
     def words(self) -> frozenset[str]:
@@ -136,8 +135,13 @@ class OpenAIEngine:
 
     def heard(self, replies: Replies, *, known: Known = "detected") -> Server:
         """The server that these replies are of, once they are known to be of this engine."""
-        models = [model.id for model in listed_models(replies)]
-        return self.server(self.version_told(replies), models=models, known=known)
+        listed = listed_models(replies)
+        return self.server(
+            self.version_told(replies),
+            models=[model.id for model in listed],
+            known=known,
+            context=max((model.context or 0 for model in listed), default=0) or None,
+        )
 
     def version_told(self, replies: Replies) -> str | None:
         reply = replies.get("/version")
@@ -156,6 +160,7 @@ class OpenAIEngine:
             without=(table - heard.features) - configured.features,
             models=configured.models or heard.models,
             known=heard.known,
+            context=heard.context,
         )
         told = configured.version or configured.variant or configured.features
         return replace(server, known="configured") if told else server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from adapters.request import CanonicalRequest
@@ -67,3 +68,5 @@ class Plan:
     """Why this mode, where the agent's own wish would have been another."""
     without_ids: str | None = None
     """Why no token ids can come of it, where the server has none to give to such a call."""
+    left_out: Set[str] = frozenset()
+    """The agent's own fields that are not sent."""

@@ -20,3 +20,5 @@ class Server:
     """From the capability table by version and parsers, corrected by what a probe or a refusal showed."""
     models: tuple[str, ...] = ()
     known: Known = "assumed"
+    context: int | None = None
+    """The longest context in tokens of the models that it lists, prompt and answer together; null: not told."""

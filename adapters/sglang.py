@@ -112,11 +112,13 @@ class Sglang(OpenAIEngine):
             without=table - seen.features,
             models=server.models,
             known="probed",
+            context=server.context,
         )
 
     def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
         draft = Draft(request, server)
         draft.hide_reasoning()
+        draft.leave_out_unreachable_limits()
         draft.translate_token_ids_flag()
         return _plan_completions(draft) if request.endpoint == "completions" else _plan_chat(draft, capture)
 

@@ -111,6 +111,7 @@ class Vllm(OpenAIEngine):
     def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
         draft = Draft(request, server)
         draft.hide_reasoning()
+        draft.leave_out_unreachable_limits()
         if not _echoes(request):
             draft.ask(_TOKEN_IDS)
         draft.ask(_WEIGHT_VERSIONS)

@@ -131,7 +131,7 @@ class Call:
             "engine_version": plan.server.version if plan is not None else None,
             "plan": plan.mode if plan is not None else None,
             "weight_version": self.weight_version,
-            "sampling": sampling_of(request),
+            "sampling": sampling_of(request, plan),
             "request_id": self.request_id,
             "gateway_id": self.gateway_id,
         }
@@ -172,8 +172,8 @@ def recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in RECORDED_HEADERS if name in headers}
 
 
-def sampling_of(request: CanonicalRequest | None) -> Sampling:
-    """The sampling parameters that the agent set itself; the backend gets the same."""
+def sampling_of(request: CanonicalRequest | None, plan: Plan | None) -> Sampling:
+    """The sampling parameters that the agent set itself, and those of them that the backend got."""
     if request is None:
         return Sampling()
     asked: dict[str, Any] = {}
@@ -182,4 +182,5 @@ def sampling_of(request: CanonicalRequest | None) -> Sampling:
             # What is nested too deep to be read is no sampling parameter; the body has it as it came.
             with suppress(msgspec.DecodeError, RecursionError):
                 asked[name] = msgspec.json.decode(request.fields[name])
-    return Sampling(requested=asked, effective=asked)
+    left_out = plan.left_out if plan is not None else frozenset()
+    return Sampling(asked, {name: value for name, value in asked.items() if name not in left_out})

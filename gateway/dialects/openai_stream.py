@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,10 @@ from adapters.schema import Error
 from gateway.dialects import openai_errors
 
 Members = dict[str, msgspec.Raw]
+
+_NULL = rb'"(?:prompt|completion)_tokens_details"\s*:\s*null\s*'
+# Behind another member, or before all others.
+_NULL_DETAILS = re.compile(rb",\s*%b(?=[,}])|(?<=\{)\s*(?:%b(?:,\s*|(?=\})))+" % (_NULL, _NULL))
 
 DONE = b"data: [DONE]\n\n"
 # In a stream these stand on each choice's first chunk.
@@ -65,6 +70,15 @@ def event(chunk: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
 
 
+def without_null_details(body: bytes) -> bytes:
+    """Without the details of usage that vLLM and SGLang write as null: OpenAI's own are an object or absent.
+
+    Clients that look for the cached tokens inside them break on that. No text can look like such a member: a quote
+    inside a JSON string has a backslash before it.
+    """
+    return _NULL_DETAILS.sub(b"", body) if b"_tokens_details" in body else body
+
+
 class OpenAIResponder:
     """Passes an engine's own chunks on, and streams a whole answer where the backend was not asked to stream.
 
@@ -80,16 +94,17 @@ class OpenAIResponder:
         self._include_usage = include_usage
 
     def piece(self, piece: Piece) -> bytes:
-        return piece.client
+        # Usage stands in what ends a stream; the tokens before it need not be looked through.
+        return without_null_details(piece.client) if piece.ends else piece.client
 
     def finish(self, outcome: Outcome) -> bytes:
-        return outcome.client
+        return without_null_details(outcome.client)
 
     def whole(self, outcome: Outcome) -> bytes:
-        return outcome.client
+        return without_null_details(outcome.client)
 
     def streamed(self, outcome: Outcome) -> bytes:
-        root = Root.of(outcome.client, self._chunk_object)
+        root = Root.of(without_null_details(outcome.client), self._chunk_object)
         events = [event(root.chunk(chunk)) for chunk in self._chunks_of(root)]
         if self._include_usage and root.usage is not None:
             events.append(event(root.usage_chunk()))

@@ -13,6 +13,7 @@ from adapters.answer import Outcome
 from adapters.schema import Completion, Error, Verdict
 from gateway.dialects.chat import ChatDialect
 from gateway.dialects.dialect import BadRequest
+from gateway.dialects.openai_stream import without_null_details
 
 CHAT = ChatDialect()
 
@@ -192,3 +193,29 @@ def test_numbers_keep_their_text() -> None:
     stream = CHAT.responder(read(stream=True)).streamed(outcome)
     assert b"-0.10000000000000000555" in stream
     assert b"1.70e9" in stream
+
+
+@pytest.mark.parametrize(
+    ("told", "given"),
+    [
+        (
+            b'{"usage":{"prompt_tokens":3,"prompt_tokens_details":null,"total_tokens":5}}',
+            b'{"usage":{"prompt_tokens":3,"total_tokens":5}}',
+        ),
+        (
+            b'{"usage": {"prompt_tokens": 3, "completion_tokens_details" : null,\n "prompt_tokens_details": null}}',
+            b'{"usage": {"prompt_tokens": 3}}',
+        ),
+        (
+            b'{"usage":{ "prompt_tokens_details":null,"completion_tokens_details":null,"prompt_tokens":3}}',
+            b'{"usage":{"prompt_tokens":3}}',
+        ),
+        (b'{"usage":{"prompt_tokens_details":null}}', b'{"usage":{}}'),
+        (b'{"usage":{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":null}}}', None),
+        # A text that looks like it.
+        (rb'{"content":"{\"prompt_tokens_details\":null,\"prompt_tokens_details\":null}"}', None),
+    ],
+)
+def test_details_of_usage_are_an_object_or_absent(told: bytes, given: bytes | None) -> None:
+    """failures.md C2: a null in their place breaks clients."""
+    assert without_null_details(told) == (told if given is None else given)
