@@ -20,6 +20,7 @@ from adapters.dynamo_features import (
     EXTRA_FIELDS,
     EXTRAS,
     NVEXT,
+    TOKENS_AS_IDS,
     by_worker,
     is_dynamo,
     probes_of,
@@ -33,7 +34,7 @@ from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
 from adapters.probe import member
-from adapters.raw import NotJSON, join_object, open_object, text, told
+from adapters.raw import TRUE, NotJSON, join_object, open_object, text, told
 from adapters.request import CanonicalRequest
 from adapters.rules import First, FirstOfAny, Joined, members
 from adapters.schema import Capture, Completion, LogprobsMode
@@ -57,6 +58,7 @@ SHAPE: Final = Shape(
         # /inference/v1/generate, which speaks as vLLM workers do.
         Source(Place("choice", ("token_ids",)), (_CHAT_LOGPROBS,)),
         Source(Place("choice", ("logprobs", "content"), column="token", texts=True), (_CHAT_LOGPROBS,)),
+        Source(Place("choice", ("logprobs", "tokens"), texts=True), (_TOKEN_LOGPROBS,)),
     ),
     prompt=(
         Place("beside", (NVEXT, "prompt_token_ids")),
@@ -77,12 +79,17 @@ def _extra(name: str) -> Flag:
 
 
 _COMPLETION_TOKEN_IDS, _PROMPT_TOKEN_IDS, _ENGINE_DATA = map(_extra, EXTRAS)
-# Without logprobs a choice of these has no such key at all. 0 gives none: the frontend asks whether it is above 0.
+# Without logprobs a choice of these has no such key at all.
 _COMPLETION_LOGPROBS: Final = Flag(COMPLETION_LOGPROBS, "logprobs", Strip(choice=frozenset({"logprobs"})), b"1")
+# Sent where all logprobs are ours: an agent's own keep their texts.
+_TOKENS_AS_IDS: Final = Flag(TOKENS_AS_IDS, "return_tokens_as_token_ids", Strip())
 
 _LOGPROBS_MODES: Final[Mapping[str | None, LogprobsMode]] = {"vllm": "raw", "sglang": "processed"}
 """By worker; of others it is not known."""
-_NONE_OF_SEVERAL: Final = "of several completions in one call Dynamo tells the token ids with vLLM workers alone"
+_NONE_OF_SEVERAL: Final = (
+    "of several completions in one call Dynamo tells the token ids with vLLM workers alone, or by the names that"
+    " `return_tokens_as_token_ids` gives the tokens of logprobs"
+)
 
 
 class Dynamo(OpenAIEngine):
@@ -123,15 +130,15 @@ class Dynamo(OpenAIEngine):
         if request.endpoint == "chat":
             # Without `top_logprobs` the frontend makes it 1, which an SGLang worker refuses.
             draft.ask_chat_logprobs(0)
-        elif not request.logprobs or request.fields.get("logprobs") == Raw(b"0"):
+        elif not request.logprobs:
             draft.ask(_COMPLETION_LOGPROBS)
             draft.logprobs_asked = draft.has(_COMPLETION_LOGPROBS.feature)
         if request.stream:
             draft.ask_usage()
         if request.endpoint == "chat":
             return draft.plan("streamed" if request.stream else "whole", CHAT)
-        # A chat's logprobs name the tokens of each choice; those of completions do not.
-        tells_each = alone or draft.has(_ENGINE_DATA.feature)
+        # A chat's logprobs name the tokens of each choice; those of completions have to be asked to.
+        tells_each = alone or draft.has(_ENGINE_DATA.feature) or _named(draft)
         without = None if tells_each else _NONE_OF_SEVERAL
         if request.stream:
             return draft.plan("streamed", COMPLETIONS, without_ids=without)
@@ -158,6 +165,13 @@ class Dynamo(OpenAIEngine):
     def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:
         named = refused_features(plan, read_error(status, body).message) if status in (400, 422) else frozenset()
         return replace(plan.server, features=plan.server.features - named, known="probed") if named else None
+
+
+def _named(draft: Draft) -> bool:
+    """Asks that the logprobs of completions name the tokens by their ids, where nobody else reads them."""
+    if draft.logprobs_asked and not draft.request.logprobs:
+        draft.ask(_TOKENS_AS_IDS)
+    return draft.logprobs_asked and draft.fields.get(_TOKENS_AS_IDS.name) == TRUE
 
 
 def _with_token_data(request: CanonicalRequest) -> CanonicalRequest:

@@ -17,8 +17,10 @@ EXTRA_FIELDS: Final = "extra_fields"
 EXTRAS: Final = ("completion_token_ids", "prompt_token_ids", "engine_data")
 """What we ask for in `nvext.extra_fields`: each is a feature."""
 COMPLETION_LOGPROBS: Final = "completion_logprobs"
+TOKENS_AS_IDS: Final = "tokens_as_token_ids"
+"""The frontend writes `token_id:N` for the tokens of logprobs, whatever the worker."""
 
-_ALWAYS: Final = frozenset({"logprobs", "usage", "completion_token_ids", "prompt_token_ids"})
+_ALWAYS: Final = frozenset({"logprobs", "usage", "completion_token_ids", "prompt_token_ids", TOKENS_AS_IDS})
 _OWNER: Final = "nvidia"
 _LOGPROBS_AT: Final = {"logprobs": "content", COMPLETION_LOGPROBS: "token_logprobs"}
 _BUSY: Final = (429, 503, 529)

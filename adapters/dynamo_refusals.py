@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw
 
-from adapters.dynamo_features import COMPLETION_LOGPROBS, EXTRA_FIELDS, EXTRAS, NVEXT
+from adapters.dynamo_features import COMPLETION_LOGPROBS, EXTRA_FIELDS, EXTRAS, NVEXT, TOKENS_AS_IDS
 from adapters.plan import Plan
 from adapters.probe import member
 from adapters.raw import NotJSON, open_array, open_object, text, told
@@ -31,6 +31,8 @@ def _added(plan: Plan) -> dict[str, tuple[str, ...]]:
     if sent.get("logprobs") != agents.get("logprobs"):
         feature = "logprobs" if plan.request.endpoint == "chat" else COMPLETION_LOGPROBS
         added[feature] = ("logprobs", "top_logprobs")
+    if sent.get("return_tokens_as_token_ids") != agents.get("return_tokens_as_token_ids"):
+        added[TOKENS_AS_IDS] = ("return_tokens_as_token_ids",)
     if sent.get("stream_options") != agents.get("stream_options"):
         added["usage"] = ("stream_options", "include_usage")
     return added

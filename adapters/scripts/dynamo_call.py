@@ -26,7 +26,12 @@ class Call:
 
     @property
     def tells_ids(self) -> bool:
-        return not self.extra.isdisjoint({"completion_token_ids", "engine_data"})
+        return self._named or not self.extra.isdisjoint({"completion_token_ids", "engine_data"})
+
+    @property
+    def _named(self) -> bool:
+        """Whether the tokens of logprobs are written as `token_id:N`."""
+        return self.asked.logprobs and self.asked.fields.get("return_tokens_as_token_ids") == b"true"
 
     @property
     def _chat(self) -> bool:
@@ -99,7 +104,7 @@ class Call:
         return data | {"prompt_token_ids": self.asked.prompt_of(index)}
 
     def _shown(self, index: int, tokens: Sequence[Token], *, last: bool) -> Told:
-        if "completion_token_ids" in self.extra:
+        if "completion_token_ids" in self.extra or self._named:
             return told(index, tokens)
         return told(index, self.speeches[index].tokens) if last and "engine_data" in self.extra else ()
 
@@ -166,7 +171,9 @@ class Call:
     def _completion_logprobs(self, tokens: Sequence[Token]) -> dict[str, object]:
         if not self.asked.logprobs:
             return {}
-        lists = completion_logprobs(tokens, self.asked.top_logprobs or 0, ())
+        lists = {**completion_logprobs(tokens, self.asked.top_logprobs or 0, ())}
+        if self._named:
+            lists["tokens"] = [f"token_id:{token.id}" for token in tokens]
         return {"logprobs": {name: lists[name] for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")}}
 
 

@@ -76,8 +76,8 @@ def test_completions_are_asked_for_logprobs_where_the_worker_takes_one() -> None
         return sent(body, server, endpoint="completions")
 
     assert added(ONCE) == {"nvext": {"extra_fields": ALL}, "logprobs": 1}
-    # The frontend gives none for 0.
-    assert added({**ONCE, "logprobs": 0})["logprobs"] == 1
+    # For 0 the frontend gives the sampled tokens' alone, which is what the agent asked for.
+    assert "logprobs" not in added({**ONCE, "logprobs": 0})
     assert "logprobs" not in added({**ONCE, "logprobs": 3})
     assert added(ONCE, SGLANG_WORKER) == {"nvext": {"extra_fields": BOTH}}
     assert added(ONCE, UNKNOWN_WORKER) == {"nvext": {"extra_fields": ALL}}
@@ -120,7 +120,60 @@ def test_whole_completions_of_several_choices_are_streamed_to_us(several: dict[s
     # Other workers give no ids there, so nothing is gained.
     plan, upstream = planned(body, SGLANG_WORKER, endpoint="completions")
     assert "stream" not in upstream
-    assert plan.without_ids == "of several completions in one call Dynamo tells the token ids with vLLM workers alone"
+    assert "with vLLM workers alone" in (plan.without_ids or "")
+
+
+TAKES_ONE = DYNAMO.server(variant="sglang", features={"completion_logprobs"})
+
+
+@pytest.mark.parametrize("several", [{"n": 2}, {"prompt": ["Once", "Twice"]}])
+def test_without_a_vllm_worker_the_logprobs_of_several_completions_name_their_tokens(several: dict[str, Any]) -> None:
+    body = {**ONCE, **several}
+    plan, upstream = planned(body, TAKES_ONE, endpoint="completions")
+    asked = {"nvext": {"extra_fields": ["prompt_token_ids"]}, "logprobs": 1, "return_tokens_as_token_ids": True}
+    assert upstream == {**body, **asked, "stream": True, "stream_options": {"include_usage": True}}
+    assert (plan.mode, plan.without_ids) == ("whole", None)
+
+
+def test_an_agent_that_reads_the_logprobs_of_several_completions_keeps_their_texts() -> None:
+    plan, upstream = planned({**ONCE, "n": 2, "logprobs": 1}, TAKES_ONE, endpoint="completions")
+    assert not {"stream", "return_tokens_as_token_ids"} & upstream.keys()
+    assert "return_tokens_as_token_ids" in (plan.without_ids or "")
+    named = {**ONCE, "n": 2, "logprobs": 1, "return_tokens_as_token_ids": True}
+    assert planned(named, TAKES_ONE, endpoint="completions")[0].without_ids is None
+
+
+def test_a_frontend_that_does_not_know_the_names_is_asked_again_without() -> None:
+    plan, _ = planned({**ONCE, "n": 2}, TAKES_ONE, endpoint="completions")
+    refusal = b'{"message":"Validation: Unsupported parameter(s): `return_tokens_as_token_ids`","code":400}'
+    corrected_server = DYNAMO.refused(plan, 400, refusal)
+    assert corrected_server is not None
+    assert TAKES_ONE.features - corrected_server.features == {"tokens_as_token_ids"}
+
+
+def test_two_completions_that_their_logprobs_name_are_exact_and_the_agent_sees_none_of_it() -> None:
+    def chunk(index: int, text: str, token_id: int, finish: str | None = None) -> dict[str, Any]:
+        logprobs = {"tokens": [f"token_id:{token_id}"], "token_logprobs": [-0.5], "top_logprobs": [], "text_offset": []}
+        nvext = {"nvext": {"prompt_token_ids": [12522, 5193]}} if finish else {}
+        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
+        return {"id": "c", "object": "text_completion", "choices": [choice], **nvext}
+
+    plan, _ = planned({**ONCE, "n": 2}, TAKES_ONE, endpoint="completions")
+    _, outcome = streamed(
+        plan,
+        stream(
+            chunk(0, " a", 264),
+            chunk(1, " the", 279, "length"),
+            chunk(0, " time", 882, "length"),
+            counted(2, 3),
+        ),
+    )
+    assert (outcome.verdict.fidelity, outcome.verdict.logprobs_fidelity) == ("exact", "exact"), outcome.verdict
+    assert outcome.completion.source == "choices[].logprobs.tokens"
+    assert [choice.token_ids for choice in outcome.completion.choices] == [TokenIds([264, 882]), TokenIds([279])]
+    assert [choice.logprobs for choice in outcome.completion.choices] == [(-0.5, -0.5), (-0.5,)]
+    assert b"logprobs" not in outcome.client
+    assert b"nvext" not in outcome.client
 
 
 # --- the recorded answers
@@ -662,7 +715,7 @@ def test_another_worker_gives_no_ids_in_its_engine_data_and_may_refuse_logprobs(
     server = corrected(heard, {"ids": ids, "logprobs": LOGPROBS, "completion_logprobs": refusal})
     assert server.variant is None
     # A frontend of before `prompt_token_ids`: its traces are `partial`, and say that the prompt's ids are missing.
-    assert server.features == {"usage", "completion_token_ids", "logprobs"}
+    assert server.features == {"usage", "completion_token_ids", "logprobs", "tokens_as_token_ids"}
 
 
 def test_a_busy_server_teaches_nothing_about_logprobs() -> None:

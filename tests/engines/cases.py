@@ -111,6 +111,7 @@ _CHAT: Final = (
 _COMPLETIONS: Final = (
     ("plain", {"prompt": "Once upon a time"}, _says(" there was a tiny model.")),
     ("logprobs", {"prompt": "Once upon a time", "logprobs": 2}, _logprobs),
+    ("logprobs of 0", {"prompt": "Once upon a time", "logprobs": 0}, _logprobs),
     ("multi-byte text", {"prompt": _turn("Say something with emoji.")}, _says("🙂 naïve 你好世界 👩‍🔬")),
     ("stop string", {"prompt": _turn("Count to thirty."), "stop": ["7"]}, _ends("stop", without="7")),
     ("cut by max_tokens", {"prompt": "Once upon a time", "max_tokens": 3}, _ends("length")),

@@ -69,8 +69,9 @@ class Scripted:
                 chunk = {"token_ids": part, "index": index}
                 if tops is not None:
                     chunk["log_probs"] = [logprob(token_id) for token_id in part]
-                    # vLLM's and SGLang's workers name the sampled token even where no alternatives are asked.
-                    chunk["top_logprobs"] = [self.ranked(token_id, max(1, tops)) for token_id in part]
+                    # vLLM's worker names the sampled token even where no alternatives are asked; SGLang's names none.
+                    if tops or self.engine == "vllm":
+                        chunk["top_logprobs"] = [self.ranked(token_id, max(1, tops)) for token_id in part]
                 if begin + self.burst >= len(sampled):
                     data = {"weight_version": "w-7"}
                     if self.engine == "vllm":  # SGLang's worker tells no ids here.
