@@ -15,8 +15,7 @@ from adapters.answer_shape import Chunk, Delta, WholeAnswer
 from adapters.engines import adapter_for
 from adapters.errors import error_of
 from adapters.fold import Fold
-from adapters.mould import Mould, Values
-from adapters.moulding import Moulds
+from adapters.moulding import Moulds, Run
 from adapters.openai_shape import deltas
 from adapters.plan import Plan
 from adapters.raw import Fields, NotJSON, join_object, mend, open_object
@@ -73,7 +72,8 @@ class AnswerReader:
         self._decoder = SSEDecoder(max_event)
         self._fold = Fold(self._adapter.shape.rules, plan.request.expected_choices)
         self._stripper = Stripper(plan, self._adapter.shape)
-        self._moulds = Moulds(self._adapter.shape.rules, self._open, self._stripper)
+        # Deltas are made of each chunk by itself.
+        self._moulds = None if typed else Moulds(self._fold, self._stripper, self._open)
         self._relays = plan.mode == "streamed"
         self._spoken = False
         self._done = False
@@ -86,9 +86,9 @@ class AnswerReader:
     def feed(self, data: bytes) -> list[Piece]:
         """The events that end in these bytes of a stream, of whatever plan."""
         try:
-            return self._pieces(self._decoder.feed(data))
+            return self._pieces(self._decoder.blocks(data))
         except EventTooLarge as exc:
-            pieces = self._pieces(exc.before)
+            pieces = [piece for event in exc.before if (piece := self._piece(event)) is not None]
             self._fold.odd(str(exc))
             pieces.append(self._failed(Error(f"the backend's answer cannot be read: {exc}", "bad_answer")))
             return pieces
@@ -128,40 +128,28 @@ class AnswerReader:
                 client = _with_usage(client, completion.usage)
         return Outcome(completion, verdict(completion, self._plan), client, outcome.finished)
 
-    def _pieces(self, events: list[Event]) -> list[Piece]:
-        pieces: list[Piece] = []
-        alike: list[Values] = []
-        before: Mould | None = None
-        for event in events:
-            values = self._values(event)
-            mould = self._moulds.current
-            if before is not None and (values is None or mould is not before):
-                pieces += self._said(before, alike)
-                before, alike = None, []
-            if values is not None and mould is not None:
-                alike.append(values)
-                self._fold.add_alike(mould, values)
-                before = mould
-            elif (piece := self._piece(event)) is not None:
-                pieces.append(piece)
-        return pieces if before is None else pieces + self._said(before, alike)
+    def _pieces(self, blocks: list[bytes]) -> list[Piece]:
+        pieces: list[Piece | None] = []
+        at = 0
+        while at < len(blocks):
+            run = self._moulds.run(blocks, at) if self._moulds is not None and not self._done else None
+            if run is not None:
+                at += run.length
+                pieces.append(self._run(run))
+            else:
+                event = self._decoder.event(blocks[at])
+                if event is not None:
+                    pieces.append(self._piece(event, blocks[at]))
+                at += 1
+        return [piece for piece in pieces if piece is not None]
 
-    def _values(self, event: Event) -> Values | None:
-        """The values of a chunk of the current mould, or of another that then is the current one."""
-        mould, data = self._moulds.current, event.data
-        if mould is None or data is None or event.name or self._done:
+    def _run(self, run: Run) -> Piece | None:
+        """What chunks alike are to the agent: one piece, for nobody reads their deltas."""
+        self._fold.add_alike(run.mould, run.values)
+        if not self._relays:
             return None
-        values = mould.values(data)
-        return values if values is not None else self._moulds.turn(data)
-
-    def _said(self, mould: Mould, alike: list[Values]) -> list[Piece]:
-        """What chunks alike are to the agent: one piece, where nobody reads their deltas."""
-        if self._typed or (mould.client is None and self._relays):
-            opened = [(mould.opened(values), mould.text.of(values)) for values in alike]
-            return [piece for chunk, data in opened if (piece := self._told(chunk, data)) is not None]
-        client = mould.client.of_all(alike) if self._relays and mould.client is not None else b""
-        ends = self._fold.finished
-        return [Piece(client, (), ends, tokens=True)] if client or ends else []
+        client = run.mould.client.filled(run.values, run.mould.width)
+        return Piece(client, (), self._fold.finished, tokens=True) if client else None
 
     def _told(self, chunk: Chunk, data: bytes) -> Piece | None:
         """What a chunk is to the agent."""
@@ -180,7 +168,7 @@ class AnswerReader:
     def _open(self, data: bytes) -> Chunk:
         return self._adapter.open_chunk(data, self._plan)
 
-    def _piece(self, event: Event) -> Piece | None:
+    def _piece(self, event: Event, block: bytes = b"") -> Piece | None:
         data = event.data
         if event.name and event.name != "message" and event.name not in self._adapter.shape.events:
             return self._named(event)
@@ -203,8 +191,8 @@ class AnswerReader:
         if chunk.error is not None:
             return self._failed(chunk.error)
         piece = self._told(chunk, data)
-        if self._spoken and not event.name:
-            self._moulds.learn(data, chunk)
+        if self._moulds is not None and self._spoken and not event.name:
+            self._moulds.learn(block, data, chunk)
         return piece
 
     def _named(self, event: Event) -> Piece | None:

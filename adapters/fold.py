@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Raw
 
 from adapters.answer_shape import Chunk, ChunkChoice, WholeAnswer
-from adapters.mould import Level, Mould, Values
+from adapters.mould import Mould, Values
 from adapters.raw import NULL, Fields, join_array, join_object
-from adapters.rules import FirstOfAny, Ignored, Joined, Members, Rule, Text, members
+from adapters.rules import FirstOfAny, Ignored, Joined, Members, Odd, Rule, Text, members
 from adapters.schema import Error
 from adapters.tools import ToolCalls
 
 MAX_CHOICES: Final = 1024
 """More than anyone asks for; what an engine says of a choice beyond is dropped, and the answer is not exact."""
 _MAX_ANOMALIES: Final = 20
-_AT_ONCE: Final = 256
-"""Chunks alike that wait to be folded: until then each holds its own bytes."""
+_AT_ONCE: Final = 4096
+"""Values of chunks alike that wait to be folded together. Until then they hold the bytes that they came in."""
 
 
 LOGPROBS: Final[Rule] = members({"refusal": Joined}, default=Joined)
@@ -74,6 +74,15 @@ class _FoldingChoice:
         self.finished = False
 
 
+class Folding(NamedTuple):
+    """What has been folded of one choice, and of the root that all share."""
+
+    root: Members
+    choice: Members
+    delta: Members
+    beside: Members
+
+
 class Fold:
     """The answer as its chunks so far have told it, per choice."""
 
@@ -86,7 +95,7 @@ class Fold:
         self._error: Error | None = None
         self._anomalies: list[str] = []
         self._mould: Mould | None = None
-        self._alike: list[Values] = []
+        self._values: Values = []
 
     @property
     def finished(self) -> bool:
@@ -99,15 +108,21 @@ class Fold:
 
     def told(self, name: str) -> bool:
         """Whether a root field has been told, and not as null."""
-        self._fold_alike()
         return self._root.told(name)
 
+    def folding(self, index: int) -> Folding | None:
+        """What has been folded of this choice; None where nothing has."""
+        choice = self._choices.get(index)
+        if choice is None:
+            return None
+        return Folding(self._root, choice.fields, choice.message or Members({}), choice.beside)
+
     def add_alike(self, mould: Mould, values: Values) -> None:
-        """A chunk of a mould. Many of them are folded at once, a field at a time."""
-        if mould is not self._mould or len(self._alike) >= _AT_ONCE:
+        """Chunks of a mould, which is of a choice that was folded before. They wait for more of them."""
+        if mould is not self._mould or len(self._values) > _AT_ONCE:
             self._fold_alike()
             self._mould = mould
-        self._alike.append(values)
+        self._values += values
 
     def add(self, chunk: Chunk) -> None:
         self._fold_alike()
@@ -133,6 +148,7 @@ class Fold:
         self._error = self._error or error
 
     def odd(self, reason: str) -> None:
+        self._fold_alike()  # What was odd before comes before.
         if len(self._anomalies) < _MAX_ANOMALIES and reason not in self._anomalies:
             self._anomalies.append(reason)
 
@@ -154,37 +170,19 @@ class Fold:
         )
 
     def _fold_alike(self) -> None:
-        mould, rows = self._mould, self._alike
-        if mould is None or not rows:
+        """The chunks that wait, a column of values at a time."""
+        mould, values = self._mould, self._values
+        if mould is None or not values:
             return
-        self._alike = []
-        for first, *others in mould.by_choice(rows):
-            opened = mould.opened(first)
-            self._add(opened)
-            if not others:
-                continue
-            levels = self._levels(opened)
-            if levels is None or not all(levels[level].has(path) for _, level, path in mould.targets):
-                for values in others:
-                    self._add(mould.opened(values))
-                continue
-            index = opened.choices[0].index
-            columns = list(zip(*others, strict=True))
-            for slot, level, path in mould.targets:
-                for reason in levels[level].extend(path, columns[slot]):
-                    self.odd(reason if level == "root" else f"choice {index}: {reason}")
-
-    def _levels(self, chunk: Chunk) -> dict[Level, Members] | None:
-        """What has been folded of the one choice that this chunk is of; None where nothing has."""
-        choice = self._choices.get(chunk.choices[0].index) if chunk.choices else None
-        if choice is None:
-            return None
-        return {
-            "root": self._root,
-            "choice": choice.fields,
-            "delta": choice.message or Members({}),
-            "beside": choice.beside,
-        }
+        self._values = []
+        try:
+            additions = [folded.adding(values[slot :: mould.width]) for slot, folded in mould.targets]
+        except Odd:
+            for chunk in mould.opened(values):
+                self._add(chunk)
+        else:
+            for add in additions:
+                add()
 
     def _add_choice(self, told: ChunkChoice) -> None:
         choice = self._choices.get(told.index)

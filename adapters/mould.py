@@ -1,150 +1,125 @@
 """Chunks alike: nearly every chunk of a stream is the one before it with other values in the same places.
 
-A mould is the text that such chunks share. One that is this text, byte for byte, around values of its own says what
-the first of them said, and only its values are new: it is read in one step, and none of the rest is looked at again.
+A mould is the text that such chunks share. Whatever has this text, byte for byte, around JSON values of its own is read
+by these alone: a run of chunks at once, in a few calls that are the same for one and for a hundred.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from itertools import chain, repeat
-from operator import attrgetter
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from adapters.answer_shape import Chunk
-from adapters.raw import NULL, REFUSALS
+from adapters.raw import REFUSALS
+from adapters.rules import ByColumn
 
-Path = tuple[str, ...]
-"""The names on the way from the root of a chunk to a value; `THE_CHOICE` stands for the only item of `choices`."""
-Values = tuple[Raw, ...]
-Level = Literal["root", "choice", "delta", "beside"]
+Values = list[Raw]
+"""The values of chunks alike, one chunk's after the other's."""
 
-CHOICES: Final = "choices"
-THE_CHOICE: Final = "[]"
-INDEX: Final = (CHOICES, THE_CHOICE, "index")
-
-
-Target = tuple[int, Level, Path]
-"""A slot, and a place of the opened chunk that its value comes to, to be folded there."""
+BLANK_LINE: Final = b"\n\n"
+# Between two values, where all that chunks share is cut out: a line end cannot stand within a line of a stream.
+_SEAM: Final = b",\n"
+_NULL: Final = b"\nnull,"
+_values: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-class Text(msgspec.Struct, frozen=True):
-    """JSON with slots: what stands before, between and after them, and which slot's value comes after each part."""
+class Form:
+    """A text with slots: what stands before, between and after them, and which value comes into each."""
 
-    fixed: tuple[bytes, ...]
-    slots: tuple[int, ...]
+    __slots__ = ("_first", "_fixed", "_last", "_slots")
 
-    def of(self, values: Sequence[bytes | Raw]) -> bytes:
-        """The text around one chunk's values."""
-        parts: list[bytes | Raw] = [self.fixed[0]]
-        for slot, fixed in zip(self.slots, self.fixed[1:], strict=True):
-            parts += values[slot], fixed
+    def __init__(self, fixed: Sequence[bytes], slots: Sequence[int]) -> None:
+        first, *between = fixed
+        self._first = first
+        self._last = between[-1] if between else b""
+        # The end of one text and the beginning of the next are one part.
+        self._fixed: list[bytes | Raw] = [self._last + first, *between[:-1]]
+        self._slots = tuple(slots)
+
+    def filled(self, values: Values, width: int) -> bytes:
+        """The texts with these values, one after the other; each takes `width` of them."""
+        count = len(values) // width
+        if not self._slots:
+            return self._first * count
+        step = 2 * len(self._slots)
+        parts: list[bytes | Raw] = [b""] * (count * step)
+        parts[::2] = self._fixed * count
+        for place, slot in enumerate(self._slots):
+            parts[2 * place + 1 :: step] = values[slot::width]
+        parts[0] = self._first
+        parts.append(self._last)
         return b"".join(parts)
 
-    def of_all(self, rows: Sequence[Values]) -> bytes:
-        """The texts around each chunk's values, one after the other."""
-        if not self.slots:
-            return self.fixed[0] * len(rows)
-        columns = tuple(zip(*rows, strict=True))
-        parts: list[Iterable[bytes | Raw]] = [repeat(self.fixed[0])]
-        for slot, fixed in zip(self.slots, self.fixed[1:], strict=True):
-            parts += columns[slot], repeat(fixed)
-        return b"".join(chain.from_iterable(zip(*parts, strict=False)))
+
+Target = tuple[int, ByColumn]
+"""A slot, and what its values are folded into."""
 
 
 class Mould:
-    """What chunks alike have in common.
+    """What chunks alike have in common, and where in the folded answer their values go."""
 
-    `client` is what an agent gets of one; null where that depends on the values.
-    """
-
-    __slots__ = ("_decode", "_index_slot", "_open", "_parts", "_values", "client", "targets", "text")
+    __slots__ = ("_gaps", "_head", "_open", "_prefix", "_tail", "_text", "client", "targets", "width")
 
     def __init__(
         self,
-        text: Text,
-        paths: tuple[Path, ...],
+        prefix: bytes,
+        fixed: Sequence[bytes],
+        targets: Sequence[Target],
+        client: Form,
         open_chunk: Callable[[bytes], Chunk],
-        *,
-        targets: Sequence[Target] = (),
-        client: Text | None = None,
     ) -> None:
-        """`paths` are those of the slots, in order."""
-        self.text = text
+        """`fixed` stands before, between and after the slots of a chunk; `prefix` is what its event begins with."""
+        self.width = len(fixed) - 1
         self.targets = targets
         self.client = client
-        self._index_slot = paths.index(INDEX) if INDEX in paths else None
+        """What an agent gets of such a chunk."""
+        self._prefix = prefix
+        first, *between, self._tail = fixed
+        self._head = prefix + first
+        # A gap may be a part of another one: the longest first.
+        self._gaps = sorted(set(between), key=len, reverse=True)
+        self._text = Form([self._head, *between, self._tail + BLANK_LINE], range(self.width))
         self._open = open_chunk
-        self._decode, self._values = _reading(paths)
-        self._parts: list[bytes | Raw] = [part for fixed in text.fixed for part in (fixed, b"")][:-1]
 
-    def values(self, data: bytes) -> Values | None:
-        """The values of a chunk that is of this mould; None for any other. Nulls are others: they tell nothing."""
+    def likely(self, blocks: Sequence[bytes], start: int, end: int) -> int:
+        """How many of these blocks, from the first one on, begin and end like chunks of this mould."""
+        head, tail = self._head, self._tail
+        for number in range(start, end):
+            if not blocks[number].startswith(head) or not blocks[number].endswith(tail):
+                return number - start
+        return end - start
+
+    def values(self, blocks: Sequence[bytes]) -> Values | None:
+        """The values of chunks that are all of this mould, none of them null; None for any others."""
+        start, end = len(self._head), -len(self._tail)
+        cut = _SEAM.join([block[start:end] for block in blocks])
+        for gap in self._gaps:
+            cut = cut.replace(gap, _SEAM)
+        count = len(blocks) * self.width
+        # As many lines as values, so that no value has a line end in it.
+        if cut.count(b"\n") != count - 1 or _NULL in b"\n%b," % cut:
+            return None
         try:
-            values = self._values(self._decode(data))
+            values = _values(b"[" + cut + b"]")
         except REFUSALS:
             return None
-        self._parts[1::2] = values
-        return None if b"".join(self._parts) != data or NULL in values or b"\n" in data else values
+        # Each value is JSON by itself, so if the shared text around it makes the chunks again, it is what they say.
+        told = BLANK_LINE.join([*blocks, b""])
+        return values if len(values) == count and self._text.filled(values, self.width) == told else None
 
-    def opened(self, values: Values) -> Chunk:
-        """The chunk that has these values, as if it had come alone."""
-        return self._open(self.text.of(values))
+    def first_unlike(self, blocks: Sequence[bytes]) -> int | None:
+        """Where the first block stands that lacks a part of the shared text, if any does."""
+        for number, block in enumerate(blocks):
+            for gap in self._gaps:
+                if gap not in block:
+                    return number
+        return None
 
-    def by_choice(self, rows: Sequence[Values]) -> Iterable[Sequence[Values]]:
-        """The values of many chunks, those of each choice together."""
-        slot = self._index_slot
-        if slot is None:
-            return (rows,)
-        of_choice: dict[bytes, list[Values]] = {}
-        for values in rows:
-            of_choice.setdefault(bytes(values[slot]), []).append(values)
-        return of_choice.values()
-
-
-Node = dict[str, "Node | None"]
-"""The members on the ways to the slots; a slot itself is None."""
-
-
-@lru_cache(maxsize=128)
-def _reading(paths: tuple[Path, ...]) -> tuple[Callable[[bytes], object], Callable[[Any], Values]]:
-    """How the values at these paths are read out of a chunk: in two calls, and all else is skipped."""
-    root: Node = {}
-    for path in paths:
-        node: Node | None = root
-        for name in path[:-1]:
-            assert node is not None
-            node = node.setdefault(name, {})
-        assert node is not None
-        node[path[-1]] = None
-    decode = msgspec.json.Decoder(_struct(root)).decode
-    get: Callable[[Any], Any] = attrgetter(*(_attributes(root, path) for path in paths))
-    return decode, get if len(paths) > 1 else lambda chunk: (get(chunk),)
-
-
-def _struct(node: Node, *, of_choices: bool = False) -> type[msgspec.Struct]:
-    """The objects that hold the slots; a list of one is read as an object of one member."""
-    members = {
-        _attribute(number): Raw if inner is None else _struct(inner, of_choices=THE_CHOICE in inner)
-        for number, inner in enumerate(node.values())
-    }
-    names = dict(zip(members, node, strict=True))
-    return msgspec.defstruct("Alike", list(members.items()), rename=names, array_like=of_choices, gc=False)
-
-
-def _attributes(root: Node, path: Path) -> str:
-    attributes = []
-    node: Node | None = root
-    for name in path:
-        assert node is not None
-        attributes.append(_attribute(list(node).index(name)))
-        node = node[name]
-    return ".".join(attributes)
-
-
-def _attribute(number: int) -> str:
-    return f"member_{number}"
+    def opened(self, values: Values) -> Iterator[Chunk]:
+        """The chunks that have these values, as if each had come alone."""
+        for start in range(0, len(values), self.width):
+            block = self._text.filled(values[start : start + self.width], self.width)
+            yield self._open(block[len(self._prefix) : -len(BLANK_LINE)])

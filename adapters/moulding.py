@@ -1,242 +1,219 @@
-"""How moulds are made: from two chunks of one layout, and only where a chunk with other values reads like them.
+"""How moulds are made: from one chunk, and only where a chunk with other values reads like it.
 
 That is tried, not assumed: the chunk is opened and stripped once more with a made-up value in each slot. Where these do
-not come out as the true ones do, each in its place, there is no mould, and every chunk is read by itself.
+not come out as the true ones did, each in its place, there is no mould, and every chunk is read by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from adapters.answer_shape import Chunk
-from adapters.fold import FoldRules
-from adapters.mould import CHOICES, INDEX, THE_CHOICE, Level, Mould, Path, Target, Text, Values
-from adapters.raw import NULL, Fields, NotJSON, open_object, open_objects, told
-from adapters.rules import First, Ignored, Last, Members, Rule
+from adapters.fold import Fold, Folding
+from adapters.mould import BLANK_LINE, Form, Mould, Target, Values
+from adapters.raw import NULL, NotJSON, open_object, open_objects, told
+from adapters.rules import ByColumn, First, Members
 from adapters.strip import Stripper
 
-_CHANCES: Final = 48
+_CHANCES: Final = 64
 """How many chunks of an answer are looked at for a mould, so that one without any costs no more than that."""
-_MOULDS: Final = 4
+_MOULDS: Final = 16
+_REACH: Final = 64
+"""How many chunks are read at once where that has not failed."""
 _LARGEST: Final = 64 * 1024
 
+Path = tuple[str, ...]
 
-class Leaf(msgspec.Struct, frozen=True):
+
+class Leaf(NamedTuple):
     """A value of a chunk that is not looked into, with where it stands in the text."""
 
     path: Path
     raw: Raw
     start: int
-    adds: bool = False
-    """Whether each chunk that tells it adds to what was told before: then it is never the same thing told again."""
+    varies: bool
+    """Whether it is a slot: others have been seen in its place, or each one counts, be it the same."""
 
 
-Layout = tuple[tuple[Path, bool], ...]
-"""The paths of a chunk's leaves, and whether they are null."""
+Layout = tuple[int, tuple[tuple[Path, bool], ...]]
+"""The choice that a chunk is of, the paths of its leaves, and whether they are null."""
+
+
+class Run(NamedTuple):
+    """Chunks alike, one after the other."""
+
+    mould: Mould
+    values: Values
+    length: int
 
 
 class Moulds:
-    """The moulds of one answer, the one in use first."""
+    """The moulds of one answer."""
 
-    def __init__(
-        self,
-        rules: FoldRules,
-        open_chunk: Callable[[bytes], Chunk],
-        stripper: Stripper,
-    ) -> None:
-        self._rules = rules
-        self._open = open_chunk
+    def __init__(self, fold: Fold, stripper: Stripper, open_chunk: Callable[[bytes], Chunk]) -> None:
+        self._fold = fold
         self._stripper = stripper
+        self._open = open_chunk
         self._chances = _CHANCES
+        self._reach = _REACH
         self._seen: dict[Layout, Sequence[Leaf]] = {}
-        self._varying: dict[Layout, frozenset[Path]] = {}
         self._moulds: dict[Layout, Mould] = {}
-        self.current: Mould | None = None
 
-    def turn(self, data: bytes) -> Values | None:
-        """The values of a chunk of another mould than the current one, which that becomes; None when it is of none."""
-        for mould in self._moulds.values():
-            if mould is not self.current and (values := mould.values(data)) is not None:
-                self.current = mould
-                return values
+    def run(self, blocks: Sequence[bytes], start: int) -> Run | None:
+        """As many chunks of one mould as stand here; None where there is none."""
+        end = min(len(blocks), start + self._reach)
+        for mould in reversed(self._moulds.values()):
+            length = mould.likely(blocks, start, end)
+            while length:
+                alike = blocks[start : start + length]
+                values = mould.values(alike)
+                if values is not None:
+                    self._reach = max(self._reach, 2 * length)
+                    return Run(mould, values, length)
+                # Fewer from now on, or the time would grow with the square of the blocks where every other one fails.
+                unlike = mould.first_unlike(alike)
+                length = length // 2 if unlike is None else unlike
+                self._reach = length + 1
         return None
 
-    def learn(self, data: bytes, chunk: Chunk) -> None:
-        """A chunk that is of no mould so far."""
-        if self._chances <= 0 or len(data) > _LARGEST or not _is_plain(chunk):
+    def learn(self, block: bytes, data: bytes, chunk: Chunk) -> None:
+        """A chunk that was read by itself and has been folded: others may be like it."""
+        if self._chances <= 0 or len(block) > _LARGEST or not block.endswith(data) or not _goes_on(chunk):
             return
         self._chances -= 1
+        index = chunk.choices[0].index
+        folding = self._fold.folding(index)
         try:
-            leaves = list(_leaves(data, self._rules))
+            leaves = list(_leaves(data, folding)) if folding is not None else []
         except ValueError:
             return
-        layout = tuple((leaf.path, leaf.raw == NULL) for leaf in leaves)
-        before, self._seen[layout] = self._seen.get(layout), leaves
-        if before is None:
-            return
-        differing = {leaf.path for leaf, earlier in zip(leaves, before, strict=True) if leaf.raw != earlier.raw}
-        self._varying[layout] = varying = self._varying.get(layout, frozenset()) | differing
-        mould = self._mould(data, chunk, [leaf for leaf in leaves if leaf.adds or leaf.path in varying])
+        layout = (index, tuple((leaf.path, leaf.raw == NULL) for leaf in leaves))
+        if (before := self._seen.get(layout)) is not None:
+            leaves = [
+                leaf._replace(varies=leaf.varies or old.varies or leaf.raw != old.raw)
+                for leaf, old in zip(leaves, before, strict=True)
+            ]
+        self._seen[layout] = leaves
         self._moulds.pop(layout, None)
-        if mould is not None:
-            if len(self._moulds) == _MOULDS:
+        if folding is not None and (mould := self._mould(block, data, chunk, folding, leaves)) is not None:
+            self._moulds[layout] = mould
+            if len(self._moulds) > _MOULDS:
                 del self._moulds[next(iter(self._moulds))]
-            self._moulds[layout] = self.current = mould
 
-    def _mould(self, data: bytes, chunk: Chunk, slots: Sequence[Leaf]) -> Mould | None:
-        marks = [_mark(number, leaf.raw) for number, leaf in enumerate(slots)]
-        if not slots or b"\n" in data or any(mark is None or mark in data for mark in marks):
+    def _mould(self, block: bytes, data: bytes, chunk: Chunk, folding: Folding, leaves: Sequence[Leaf]) -> Mould | None:
+        slots = [leaf for leaf in leaves if leaf.varies]
+        true, made_up = [leaf.raw for leaf in slots], [_made_up(slot, leaf.raw) for slot, leaf in enumerate(slots)]
+        if not slots or not self._stripper.goes_by_layout(leaf.path for leaf in slots):
             return None
-        made_up = Values(Raw(mark) for mark in marks if mark is not None)
-        text = _cut_out(data, slots)
-        paths = tuple(leaf.path for leaf in slots)
-        marked = text.of(made_up)
-        true = [bytes(leaf.raw) for leaf in slots]
+        fixed = _around(data, slots)
+        marked = Form(fixed, range(len(slots))).filled(made_up, len(slots))
         try:
             opened = self._open(marked)
-            if not _is_plain(opened) or _told(opened, made_up, true) != _told(chunk, (), ()):
+            if not _goes_on(opened) or opened.choices[0].index != chunk.choices[0].index:
                 return None
-            targets = _targets(opened, self._rules, made_up)
-        except (NotJSON, _Unfoldable):
+            targets = list(_targets(chunk, opened, folding, made_up))
+        except (NotJSON, _Unlike):
             return None
-        mould = Mould(
-            text,
-            paths,
-            self._open,
-            targets=targets,
-            client=self._client(chunk, data, opened, marked, made_up, true)
-            if self._stripper.goes_by_layout(paths)
-            else None,
-        )
-        if mould.values(marked) != made_up or mould.values(data) is None:
+        client = _client(self._stripper.chunk(opened, marked), made_up)
+        kept = self._stripper.chunk(chunk, data)
+        if client.filled(true, len(slots)) != (b"data: " + kept + BLANK_LINE if kept else b""):
             return None
-        # The lists of a root that several choices share are in the order of the chunks.
-        return None if INDEX in paths and any(level == "root" for _, level, _ in targets) else mould
-
-    def _client(
-        self, chunk: Chunk, data: bytes, opened: Chunk, marked: bytes, made_up: Values, true: Sequence[bytes]
-    ) -> Text | None:
-        kept = self._stripper.chunk(opened, marked)
-        if _filled(kept, made_up, true) != self._stripper.chunk(chunk, data):
-            return None
-        if not kept:
-            return Text((b"",), ())
-        places = sorted((kept.find(bytes(mark)), slot) for slot, mark in enumerate(made_up) if bytes(mark) in kept)
-        fixed, end = [], 0
-        for start, slot in places:
-            fixed.append(kept[end:start])
-            end = start + len(made_up[slot])
-        fixed.append(kept[end:])
-        fixed[0] = b"data: " + fixed[0]
-        fixed[-1] += b"\n\n"
-        return Text(tuple(fixed), tuple(slot for _, slot in places))
+        mould = Mould(block[: -len(data)], fixed, targets, client, self._open)
+        return mould if mould.values([block]) == true else None
 
 
-class _Unfoldable(ValueError):
-    """The chunk holds a value that cannot be folded for many chunks at once."""
+class _Unlike(ValueError):
+    """A chunk with other values does not read like the one with the true ones."""
 
 
-def _is_plain(chunk: Chunk) -> bool:
+def _goes_on(chunk: Chunk) -> bool:
     """Whether it is of one choice that goes on, and nothing is amiss."""
     if len(chunk.choices) != 1 or chunk.odd or chunk.error is not None or "error" in chunk.root:
         return False
     return not told(chunk.choices[0].fields.get("finish_reason"))
 
 
-def _leaves(data: bytes, rules: FoldRules) -> Iterator[Leaf]:
+def _leaves(data: bytes, folding: Folding) -> Iterator[Leaf]:
     """The values of a chunk in the order of its text. What folds member by member is looked into. Raises ValueError."""
-    root = open_object(data)
-    choices = open_objects(root.get(CHOICES, NULL))
-    if len(choices) != 1:
-        raise ValueError("not of one choice")
+    at = 0
 
-    def walk(path: Path, fields: Fields, inside: Members, at: int) -> Iterator[Leaf]:
+    def walk(path: Path, fields: Mapping[str, Raw], folded: Members) -> Iterator[Leaf]:
+        nonlocal at
         for name, raw in fields.items():
             key = msgspec.json.encode(name)
-            at = data.index(key, at) + len(key)
-            at = data.index(bytes(raw), at)
+            at = data.index(bytes(raw), data.index(key, at) + len(key))
             here = (*path, name)
-            rule = inside.rule(name)()
-            if here == (CHOICES,):
-                yield from walk((*here, THE_CHOICE), choices[0], Members(rules.choice), at)
-            elif here == (CHOICES, THE_CHOICE, "delta") and told(raw):
-                yield from walk(here, open_object(raw), Members(rules.delta), at)
-            elif isinstance(rule, Members) and told(raw):
-                yield from walk(here, open_object(raw), rule, at)
+            member = folded.member(name)
+            if here == ("choices",):
+                [choice] = open_objects(raw)
+                yield from walk(here, choice, folding.choice)
+            elif here == ("choices", "delta") and told(raw):
+                yield from walk(here, open_object(raw), folding.delta)
+            elif isinstance(member, Members) and told(raw):
+                yield from walk(here, open_object(raw), member)
             else:
-                yield Leaf(here, raw, at, told(raw) and not isinstance(rule, Last | First | Ignored))
-            at += len(raw)
+                said_once = member is None or member.settled or isinstance(member, First)
+                yield Leaf(here, raw, at, told(raw) and not said_once)
+                at += len(raw)
 
-    return walk((), root, Members(rules.root), 0)
+    return walk((), open_object(data), folding.root)
 
 
-def _cut_out(data: bytes, slots: Sequence[Leaf]) -> Text:
+def _around(data: bytes, slots: Sequence[Leaf]) -> list[bytes]:
+    """The text before, between and after the slots."""
     ends = [0, *(leaf.start + len(leaf.raw) for leaf in slots)]
     starts = [*(leaf.start for leaf in slots), len(data)]
-    fixed = tuple(data[end:start] for end, start in zip(ends, starts, strict=True))
-    return Text(fixed, tuple(range(len(slots))))
+    return [data[end:start] for end, start in zip(ends, starts, strict=True)]
 
 
-def _mark(number: int, raw: Raw) -> bytes | None:
-    """A made-up value of the same kind that nothing else says; None for a kind that seldom differs."""
+def _made_up(slot: int, raw: Raw) -> Raw:
+    """A value of the same kind that nothing else says."""
     kind = bytes(raw)[:1]
     if kind == b'"':
-        return b'"<slot %d>"' % number
+        return Raw(b'"<slot %d>"' % slot)
     if kind == b"[":
-        return b'["<slot %d>"]' % number
-    if kind == b"{":
-        return b'{"<slot %d>":0}' % number
-    return b"90071992547%05d" % number if kind in b"-0123456789" else None
+        return Raw(b'["<slot %d>"]' % slot)
+    return Raw(b'{"<slot %d>":0}' % slot if kind == b"{" else b"90071992547%05d" % slot)
 
 
-def _levels(chunk: Chunk) -> dict[Level, Mapping[str, Raw]]:
-    [choice] = chunk.choices
-    return {"root": chunk.root, "choice": choice.fields, "delta": choice.delta or {}, "beside": choice.beside}
+def _targets(chunk: Chunk, opened: Chunk, folding: Folding, made_up: Values) -> Iterator[Target]:
+    """What each slot's value is to be folded into. Raises _Unlike."""
+    slots = {bytes(raw): slot for slot, raw in enumerate(made_up)}
 
-
-def _told(chunk: Chunk, made_up: Values, true: Sequence[bytes]) -> dict[Level, dict[str, bytes]]:
-    """All that a chunk says, with the true values in the place of made-up ones."""
-    return {
-        level: {name: _filled(bytes(raw), made_up, true) for name, raw in fields.items()}
-        for level, fields in _levels(chunk).items()
-    }
-
-
-def _filled(text: bytes, made_up: Values, true: Sequence[bytes]) -> bytes:
-    for mark, value in zip(made_up, true, strict=True):
-        text = text.replace(bytes(mark), value)
-    return text
-
-
-def _targets(opened: Chunk, rules: FoldRules, made_up: Values) -> list[Target]:
-    """Where each slot's value is to be folded. Raises _Unfoldable."""
-    targets: list[Target] = []
-    marks = {bytes(mark): slot for slot, mark in enumerate(made_up)}
-    of_level: dict[Level, Mapping[str, Rule]] = {
-        "root": rules.root,
-        "choice": rules.choice,
-        "delta": rules.delta,
-        "beside": rules.choice,
-    }
-
-    def walk(level: Level, path: Path, fields: Mapping[str, Raw], inside: Members) -> None:
+    def walk(fields: Mapping[str, Raw], true: Mapping[str, Raw], folded: Members) -> Iterator[Target]:
+        if list(fields) != list(true):
+            raise _Unlike
         for name, raw in fields.items():
-            rule = inside.rule(name)()
-            if isinstance(rule, Ignored) or raw == NULL:
+            member = folded.member(name)
+            if raw == true[name] == NULL or (member is not None and member.settled):
                 continue
-            if isinstance(rule, Members):
-                walk(level, (*path, name), open_object(raw), rule)
-            elif (slot := marks.get(bytes(raw))) is not None:
-                # What counts only once is folded with the first of the chunks.
-                if not rule.settled:
-                    targets.append((slot, level, (*path, name)))
-            elif any(mark in bytes(raw) for mark in marks) or not isinstance(rule, Last | First):
-                raise _Unfoldable(name)
+            if isinstance(member, Members) and told(true[name]):
+                yield from walk(open_object(raw), open_object(true[name]), member)
+            elif isinstance(member, ByColumn) and (slot := slots.get(bytes(raw))) is not None:
+                yield slot, member
+            elif not isinstance(member, First) or raw != true[name]:
+                raise _Unlike
 
-    for level, fields in _levels(opened).items():
-        walk(level, (), fields, Members(of_level[level]))
-    return targets
+    [before], [choice] = chunk.choices, opened.choices
+    yield from walk(opened.root, chunk.root, folding.root)
+    yield from walk(choice.fields, before.fields, folding.choice)
+    yield from walk(choice.delta or {}, before.delta or {}, folding.delta)
+    yield from walk(choice.beside, before.beside, folding.beside)
+
+
+def _client(kept: bytes, made_up: Values) -> Form:
+    """The frame for the agent that these bytes are of, with its slots."""
+    if not kept:
+        return Form((b"",), ())
+    found = sorted((kept.find(bytes(raw)), slot) for slot, raw in enumerate(made_up))
+    places = [(start, slot) for start, slot in found if start >= 0]
+    starts = [*(start for start, _ in places), len(kept)]
+    ends = [0, *(start + len(made_up[slot]) for start, slot in places)]
+    fixed = [kept[end:start] for end, start in zip(ends, starts, strict=True)]
+    fixed[0] = b"data: " + fixed[0]
+    fixed[-1] += BLANK_LINE
+    return Form(fixed, [slot for _, slot in places])

@@ -6,6 +6,7 @@ every number keeps its digits.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -34,7 +35,17 @@ class Folded(Protocol):
 Rule = Callable[[], Folded]
 
 
-class Last:
+class ByColumn(ABC):
+    """A field to which many chunks' values can be added at once."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def adding(self, raws: Sequence[Raw]) -> Callable[[], None]:
+        """What adds these values in one step. Raises Odd where `add` would for any of them, and then adds none."""
+
+
+class Last(ByColumn):
     """The newest value that is not null."""
 
     __slots__ = ("_raw",)
@@ -46,11 +57,14 @@ class Last:
     def add(self, raw: Raw) -> None:
         self._raw = Raw(bytes(raw))  # A copy: a Raw keeps the whole chunk that it came in.
 
+    def adding(self, raws: Sequence[Raw]) -> Callable[[], None]:
+        return lambda: self.add(raws[-1])
+
     def json(self) -> Raw:
         return self._raw
 
 
-class First:
+class First(ByColumn):
     """The first value. What is told again is taken once; what is told again and differs is odd."""
 
     __slots__ = ("_raw",)
@@ -64,6 +78,11 @@ class First:
             self._raw = Raw(bytes(raw))
         elif not same(self._raw, raw):
             raise Odd("told again and differs")
+
+    def adding(self, raws: Sequence[Raw]) -> Callable[[], None]:
+        for raw in raws:
+            self.add(raw)  # Adds nothing: the first value was told before.
+        return lambda: None
 
     def json(self) -> Raw:
         return self._raw
@@ -93,11 +112,7 @@ class FirstOfAny(First):
             self._raw = Raw(bytes(raw))
 
 
-# Stands between values that are joined: JSON holds no such byte outside a string, nor inside one unescaped.
-_SEAM: Final = b"\x00"
-
-
-class Joined:
+class Joined(ByColumn):
     """A list of which each chunk brings the next part."""
 
     __slots__ = ("_items",)
@@ -117,21 +132,20 @@ class Joined:
             self._items += b","
         self._items += items
 
-    def extend(self, raws: Sequence[Raw]) -> None:
-        """Many parts at once. Raises Odd, with nothing added, when any of them is not a list."""
-        joined = _SEAM.join(raws)
-        lists = joined[1:-1].split(b"]" + _SEAM + b"[")
-        if len(lists) != len(raws) or joined.count(_SEAM) != len(raws) - 1 or joined[:1] != b"[" or joined[-1:] != b"]":
-            raise Odd("not a list")
-        items = b",".join([items for items in lists if items.strip()])
-        if items:
-            self._items += (b"," if self._items else b"") + items
+    def adding(self, raws: Sequence[Raw]) -> Callable[[], None]:
+        items = joined_items(raws)
+
+        def add() -> None:
+            if items:
+                self._items += b"," + items if self._items else items
+
+        return add
 
     def json(self) -> Raw:
         return Raw(b"[" + self._items + b"]")
 
 
-class Text:
+class Text(ByColumn):
     """A string of which each chunk brings the next part."""
 
     __slots__ = ("_text",)
@@ -146,14 +160,9 @@ class Text:
             raise Odd("not a string")
         self._text += part[1:-1]
 
-    def extend(self, raws: Sequence[Raw]) -> None:
-        """Many parts at once. Raises Odd, with nothing added, when any of them is not a string."""
-        joined = _SEAM.join(raws)
-        seam = b'"' + _SEAM + b'"'
-        seams = len(raws) - 1
-        if joined.count(seam) != seams or joined.count(_SEAM) != seams or not joined[:1] == joined[-1:] == b'"':
-            raise Odd("not a string")
-        self._text += joined[1:-1].replace(seam, b"")
+    def adding(self, raws: Sequence[Raw]) -> Callable[[], None]:
+        text = _joined_text(raws)
+        return lambda: self._text.extend(text)
 
     def json(self) -> Raw:
         return Raw(b'"' + self._text + b'"')
@@ -201,32 +210,9 @@ class Members:
                 odd.append(f"{name[:64]}: {exc}")
         return odd or ()
 
-    def extend(self, path: Sequence[str], raws: Sequence[Raw]) -> Sequence[str]:
-        """Many values of one member, none of them null; gives the oddities. Raises KeyError if it was never told."""
-        name, *inner = path
-        member = self._members[name]
-        if inner:
-            if not isinstance(member, Members):
-                raise KeyError(name)
-            return [f"{name[:64]}: {odd}" for odd in member.extend(inner, raws)]
-        if isinstance(member, Last):
-            raws = raws[-1:]
-        elif isinstance(member, Text | Joined):
-            try:
-                member.extend(raws)
-                return ()
-            except Odd:
-                pass  # One of them is: the others count.
-        return [odd for raw in raws for odd in self.add_fields({name: raw})]
-
-    def has(self, path: Sequence[str]) -> bool:
-        """Whether the member at this path has been told."""
-        name, *inner = path
-        member = self._members.get(name)
-        return member is not None if not inner else isinstance(member, Members) and member.has(inner)
-
-    def rule(self, name: str) -> Rule:
-        return self._rules.get(name, self._default)
+    def member(self, name: str) -> Folded | None:
+        """One member as it was told so far."""
+        return self._members.get(name)
 
     def told(self, name: str) -> bool:
         return name in self._members
@@ -241,3 +227,25 @@ class Members:
 def members(rules: Mapping[str, Rule], default: Rule = Last) -> Rule:
     """The rule for an object whose members have rules of their own."""
     return lambda: Members(rules, default)
+
+
+# Stands between values that are joined: JSON holds no such byte, for in strings it is escaped.
+_SEAM: Final = b"\x00"
+
+
+def joined_items(raws: Sequence[Raw]) -> bytes:
+    """The items of many lists as those of one. Raises Odd."""
+    joined = _SEAM.join(raws)
+    lists = joined[1:-1].split(b"]" + _SEAM + b"[")
+    if len(lists) != len(raws) or joined[:1] != b"[" or joined[-1:] != b"]":
+        raise Odd("not a list")
+    return b",".join([items for items in lists if items.strip()])
+
+
+def _joined_text(raws: Sequence[Raw]) -> bytes:
+    """The characters of many strings as those of one. Raises Odd."""
+    joined = _SEAM.join(raws)
+    text = joined[1:-1].replace(b'"' + _SEAM + b'"', b"")
+    if _SEAM in text or joined[:1] != b'"' or joined[-1:] != b'"':
+        raise Odd("not a string")
+    return text

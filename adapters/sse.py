@@ -56,22 +56,30 @@ class SSEDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that end in these bytes. Raises EventTooLarge."""
+        return self._events(self.blocks(data))
+
+    def blocks(self, data: bytes) -> list[bytes]:
+        """The texts of the events that end in these bytes, for `event` in this order. Raises EventTooLarge."""
         if self._overfull or not data:
             return []
         if self._cr or b"\r" in data:
             data = self._with_line_feeds(data)
-        events: list[Event] = []
-        for block in self._blocks(data):
-            if len(block) > self._limit:
-                raise self._too_large(events)
-            if block.startswith(b"data: ") and b"\n" not in block:  # As nearly all are.
-                self._begun = True
-                events.append(Event(block[6:]))
-            elif (event := self._event(block)) is not None:
-                events.append(event)
-        if len(self._buffer) > self._limit:
-            raise self._too_large(events)
-        return events
+        crowded = len(self._buffer) + len(data) > self._limit
+        blocks = self._blocks(data)
+        if crowded:
+            for number, block in enumerate(blocks):
+                if len(block) > self._limit:
+                    raise self._too_large(blocks[:number])
+            if len(self._buffer) > self._limit:
+                raise self._too_large(blocks)
+        return blocks
+
+    def event(self, block: bytes) -> Event | None:
+        """The event of a block; None where it says nothing."""
+        if block.startswith(b"data: ") and b"\n" not in block:  # As nearly all are.
+            self._begun = True
+            return Event(block[6:])
+        return self._event(block)
 
     def flush(self) -> Event | None:
         """What stood after the last blank line, if anything; the stream has ended."""
@@ -99,9 +107,9 @@ class SSEDecoder:
                 return []
             data = bytes(memoryview(buffer)[: end + 2])
             del buffer[: end + 2]
-            *blocks, _ = data.split(b"\n\n")
+            *blocks, _ = _split(data)
             return blocks
-        *blocks, rest = data.split(b"\n\n")
+        *blocks, rest = _split(data)
         buffer += rest
         return blocks
 
@@ -111,10 +119,22 @@ class SSEDecoder:
             self._begun = True
         return _event_of_lines(block, terminated)
 
-    def _too_large(self, before: list[Event]) -> EventTooLarge:
+    def _events(self, blocks: list[bytes]) -> list[Event]:
+        return [event for block in blocks if (event := self.event(block)) is not None]
+
+    def _too_large(self, before: list[bytes]) -> EventTooLarge:
         self._overfull = True
         self._buffer.clear()
-        return EventTooLarge(self._limit, before)
+        return EventTooLarge(self._limit, self._events(before))
+
+
+def _split(data: bytes) -> list[bytes]:
+    """What stands between blank lines."""
+    # Half the time of a split at two bytes, where each event is one line, as nearly all are.
+    lines = data.split(b"\n")
+    if len(lines) % 2 == 0 or any(lines[1::2]):
+        return data.split(b"\n\n")
+    return lines[::2]
 
 
 def _event_of_lines(block: bytes, terminated: bool) -> Event | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec import Raw
 
 from adapters.answer_shape import ToolFragment
 from adapters.raw import NULL, NotJSON, decode, text, told
-from adapters.rules import Odd
+from adapters.rules import ByColumn, Odd, joined_items
 from adapters.schema import ToolCall
 
 
@@ -70,7 +71,7 @@ class _Growing:
             self.arguments.append(piece.arguments)
 
 
-class ToolCalls:
+class ToolCalls(ByColumn):
     """The folding rule for `delta.tool_calls`: pieces belong together by index, by id where there is none."""
 
     __slots__ = ("_at", "_calls")
@@ -85,6 +86,16 @@ class ToolCalls:
             pieces = fragments(raw)
         except NotJSON as exc:
             raise Odd(f"not tool calls: {exc}") from None
+        self._add(pieces)
+
+    def adding(self, raws: Sequence[Raw]) -> Callable[[], None]:
+        try:
+            pieces = fragments(Raw(b"[" + joined_items(raws) + b"]"))
+        except NotJSON as exc:
+            raise Odd(f"not tool calls: {exc}") from None
+        return lambda: self._add(pieces)
+
+    def _add(self, pieces: Iterable[ToolFragment]) -> None:
         for piece in pieces:
             self._call_of(piece).add(piece)
 
