@@ -54,23 +54,31 @@ class Place:
 
     def find(self, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> Raw | None:
         """The list's JSON text, or None where nothing was told. Raises BadValue."""
-        fields = root if self.at == "root" else choice
-        *parents, last = self.path
+        holder = self.holder(root if self.at == "root" else choice)
+        return None if holder is None else self.within(holder, index)
+
+    def holder(self, fields: Mapping[str, Raw]) -> Mapping[str, Raw] | None:
+        """The object that the list stands in, of the root or of a choice; None where there is none. Raises BadValue."""
         try:
-            for name in parents:
+            for name in self.path[:-1]:
                 raw = fields.get(name)
                 if not told(raw):
                     return None
                 fields = open_object(raw)
-            raw = fields.get(last)
-            if not told(raw):
-                return None
-            if not self.by_choice:
-                return raw
-            lists = open_array(raw)
-            return lists[index] if index < len(lists) and told(lists[index]) else None
+            return fields
         except NotJSON as exc:
             raise BadValue(f"{self} is not what belongs there: {exc}") from exc
+
+    def within(self, holder: Mapping[str, Raw], index: int) -> Raw | None:
+        """The list's JSON text in the object that it stands in. Raises BadValue."""
+        raw = holder.get(self.path[-1])
+        if not told(raw) or not self.by_choice:
+            return raw if told(raw) else None
+        try:
+            lists = open_array(raw)
+        except NotJSON as exc:
+            raise BadValue(f"{self} is not what belongs there: {exc}") from exc
+        return lists[index] if index < len(lists) and told(lists[index]) else None
 
     def count(self, root: Mapping[str, Raw]) -> int:
         """How many lists stand here, for a place by choice; 0 for what cannot be read."""
@@ -81,11 +89,6 @@ class Place:
             return len(open_array(fields[self.path[-1]]))
         except (KeyError, NotJSON):
             return 0
-
-    def token_ids(self, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> TokenIds | None:
-        """The ids that stand here, or None where none were told. Raises BadValue."""
-        raw = self.find(root, choice, index)
-        return None if raw is None else self.read_token_ids(raw)
 
     def read_token_ids(self, raw: Raw) -> TokenIds | None:
         """The ids of what `find` found. Raises BadValue."""
@@ -101,14 +104,11 @@ class Place:
         except ValueError as exc:
             raise BadValue(f"{self}: {exc}"[:300]) from exc
 
-    def logprobs(self, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> Logprobs | None:
-        """The logprobs that stand here, sentinels as null, or None where none were told. Raises BadValue."""
-        raw = self.find(root, choice, index)
-        if raw is None:
-            return None
+    def read_logprobs(self, raw: Raw) -> Logprobs | None:
+        """The logprobs of what `find` found, sentinels as null, or None where none were told. Raises BadValue."""
         try:
             cells = self._cells(raw)
-            return None if cells is None else tuple([_logprob(cell) for cell in cells])
+            return None if cells is None else _logprobs(cells)
         except ValueError as exc:
             raise BadValue(f"{self}: {exc}"[:300]) from exc
 
@@ -156,6 +156,12 @@ def _ids_of_texts(cells: list[Any] | None) -> TokenIds | None:
             return None
         ids.append(int(number))
     return TokenIds(ids)
+
+
+def _logprobs(cells: list[Any]) -> Logprobs:
+    if set(map(type, cells)) == {float} and _SENTINEL not in cells and math.isfinite(sum(cells)):
+        return tuple(cells)  # As nearly all are.
+    return tuple([_logprob(cell) for cell in cells])
 
 
 def _logprob(cell: Any) -> float | None:

@@ -46,6 +46,7 @@ class _Reading:
         self.anomalies = list(answer.anomalies)
         self.indexes = [integer(fields.get("index")) or 0 for fields in answer.choices]
         self.prompts_read: dict[bytes, TokenIds] = {}
+        self.holders: dict[tuple[int, bool, tuple[str, ...]], Mapping[str, Raw] | None] = {}
 
     def completion(self, logprobs_mode: LogprobsMode) -> Completion:
         answer, request = self.answer, self.request
@@ -112,7 +113,7 @@ class _Reading:
 
     def tokens(self, position: int) -> TokensRead:
         """The ids of the first source that has any, and the logprobs of the first source that has the same ids."""
-        root, choice, index = self.answer.root, self.answer.of_choice(position), self.indexes[position]
+        index = self.indexes[position]
         chosen: TokenIds | None = None
         source: str | None = None
         agreeing: list[Source] = []
@@ -120,7 +121,8 @@ class _Reading:
         for candidate in self.shape.sources:
             place = candidate.token_ids
             try:
-                ids = place.token_ids(root, choice, index)
+                raw = self.find(place, position)
+                ids = None if raw is None else place.read_token_ids(raw)
             except BadValue as exc:
                 if place.of_logprobs and chosen is not None:
                     foreign[place.path] = f"choice {index}: {exc}"
@@ -160,10 +162,20 @@ class _Reading:
             reason = reason or why
         return None, reason
 
+    def find(self, place: Place, position: int) -> Raw | None:
+        """What stands at a place. Several places are in one large object, which is opened once. Raises BadValue."""
+        key = (position, place.at == "root", place.path[:-1])
+        if key not in self.holders:
+            fields = self.answer.root if place.at == "root" else self.answer.of_choice(position)
+            self.holders[key] = place.holder(fields)
+        holder = self.holders[key]
+        return None if holder is None else place.within(holder, self.indexes[position])
+
     def logprobs_at(self, place: Place, position: int, ids: TokenIds) -> tuple[Logprobs | None, str | None]:
         index = self.indexes[position]
         try:
-            logprobs = place.logprobs(self.answer.root, self.answer.of_choice(position), index)
+            raw = self.find(place, position)
+            logprobs = None if raw is None else place.read_logprobs(raw)
         except BadValue as exc:
             return None, f"choice {index}: {exc}"
         if logprobs is None:

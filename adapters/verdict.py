@@ -124,8 +124,8 @@ def _logprobs(completion: Completion, asked: bool) -> tuple[LogprobsFidelity, st
     if len(given) < len(choices):
         return "none", completion.logprobs_reason or f"{len(given)} of {len(choices)} choices have logprobs"
     values = [value for logprobs in given for value in logprobs]
-    if missing := sum(value is None for value in values):
+    if missing := values.count(None):
         return "none", f"{missing} of {len(values)} logprobs are null"
-    if positive := sum(value is not None and value > _ROUNDING for value in values):
+    if positive := sum([value is not None and value > _ROUNDING for value in values]):
         return "none", f"{positive} of {len(values)} logprobs are above 0"
     return "exact", None
