@@ -223,6 +223,7 @@ def main() -> None:
         singles = single_calls(corpus, count)
         measure("1,000 + 200 ids, 64 at once, short calls", folder, singles, 64)
         measure("1,000 + 200 ids, 64 at once, calls of 50 ms", folder, singles, 64, 0.05)
+        measure("1,000 + 200 ids, 16 at once, short calls", folder, singles, 16)
         measure("1,000 + 200 ids, one at a time, short calls", folder, singles[: count // 4], 1)
         sessions = [one for number in range(10) for one in growing_session(corpus, f"session-{number}")]
         path = measure(f"10 sessions of {TURNS} turns to {SESSION_TOKENS} tokens", folder, sessions, 1)

@@ -187,7 +187,7 @@ class Store:
         """One that is under way already, or a new one."""
         look = self._looks.get(session_id)
         if look is None:
-            look = self._looks[session_id] = asyncio.ensure_future(self._read(sessions.find, session_id))
+            look = self._looks[session_id] = self._read(sessions.find, session_id)
 
             def ended(ended: asyncio.Future[Session | None]) -> None:
                 if self._looks.get(session_id) is ended:
@@ -197,17 +197,17 @@ class Store:
             look.add_done_callback(ended)
         return look
 
-    async def _read(
+    def _read(
         self,
         query: Callable[Concatenate[Connection, Arguments], Result],
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
-    ) -> Result:
+    ) -> asyncio.Future[Result]:
         def read() -> Result:
             with self.database.read() as db:
                 return query(db, *args, **kwargs)
 
-        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+        return asyncio.get_running_loop().run_in_executor(self._readers, read)
 
 
 def _waiter() -> asyncio.Future[Result]:
