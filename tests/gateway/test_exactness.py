@@ -101,6 +101,26 @@ async def test_a_null_of_top_logprobs_costs_no_logprobs(tmp_path: Path, version:
     assert (trace.logprobs_fidelity, trace.choices[0].logprobs) == ("exact", TEXT.logprobs)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "dynamo"])
+async def test_logprobs_that_an_agent_does_not_want_are_recorded_and_not_shown(tmp_path: Path, engine: str) -> None:
+    """failures.md F17: whether it says false, null or nothing."""
+    server = ScriptedServer(engine, reply=fixed(TEXT))
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        for stream, asked in product([False, True], [{}, {"logprobs": False}, {"logprobs": None}]):
+            response = await served.chat(stream=stream, **asked)
+            assert server.calls[-1].json["logprobs"] is True
+            assert b'"logprob"' not in response.content
+            assert b'"logprobs":{' not in response.content
+            trace = await served.trace(response)
+            assert (trace["logprobs_fidelity"], trace["choices"][0]["logprobs"]) == ("exact", list(TEXT.logprobs))
+            asked_for = {"prompt": "Once", "model": "scripted", "stream": stream, **asked}
+            response = await served.agent.post("/v1/completions", json={**asked_for, "logprobs": None})
+            assert b"token_logprobs" not in response.content
+            trace = await served.trace(response)
+            if trace["fidelity"] == "exact":
+                assert (trace["logprobs_fidelity"], bool(trace["choices"][0]["logprobs"])) == ("exact", True)
+
+
 @pytest.mark.parametrize(("engine", "version", "variant"), TELLING)
 async def test_logprobs_are_those_of_the_tokens_or_null_with_a_reason(
     tmp_path: Path, engine: str, version: str, variant: str | None
