@@ -59,7 +59,9 @@ _WHOLE_ALONE: Final = (_PROMPT_TOKEN_IDS, _TOKEN_IDS, _COMPLETION_TOKEN_IDS, _ME
 _TELL_IDS: Final = frozenset({"token_ids", "completion_token_ids", "meta_info"})
 """The features by which a whole chat answer has completion ids."""
 
-_LOSSY: Final = "SGLang's chat streams leave out logprobs, those of the end token among them"
+_LOSSY: Final = (
+    "SGLang's chat streams tell no weight versions, and without a parser leave out logprobs, the end token's among them"
+)
 _REFUSES: Final = "this SGLang refuses to tell token ids in chat streams"
 _NONE_IN_STREAM: Final = "this SGLang tells no token ids in chat streams, and `capture: stream` streams all the same"
 _NONE_IN_CHAT: Final = (

@@ -61,7 +61,7 @@ def show(report: Report) -> None:
     console.print(table)
     console.print("What the gateway would capture:", style="bold")
     for sentence in report.captured:
-        console.print(Text(f"  {sentence}"))
+        console.print(Text(f"  {sentence}"), soft_wrap=True)
 
 
 def write_json(report: Report) -> None:

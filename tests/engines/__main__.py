@@ -57,6 +57,8 @@ def _measure(setup: Setup, url: str | None, only: str | None) -> tuple[str, list
 
 def _cells(setup: Setup, version: str, url: str, only: str | None) -> list[Cell]:
     cases = [case for case in CASES if only is None or only in f"{case.endpoint} {case.name}"]
+    if not setup.calls_tools:
+        cases = [case for case in cases if "tools" not in case.body]
     cells: list[Cell] = []
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, serving(url, Path(folder)) as api:

@@ -68,11 +68,16 @@ def fold(documents: Sequence[Document]) -> Folded:
     usage: Document | None = None
     model: str | None = None
     for document in documents:
-        usage = document.get("usage") or usage
+        usage = _told(document.get("usage")) or usage
         model = document.get("model") or model
         for choice in document.get("choices") or ():
             growing.setdefault(choice["index"], _Growing()).add(choice)
     return Folded(tuple(_spoken(index, each) for index, each in sorted(growing.items())), usage, model)
+
+
+def _told(usage: Document | None) -> Document:
+    """Its counts; a null in the place of details says as much as no such place, and some agents can't read it."""
+    return {name: count for name, count in (usage or {}).items() if count is not None}
 
 
 def _spoken(index: int, grown: _Growing) -> Spoken:

@@ -75,6 +75,7 @@ def test_a_stream_folds_into_what_a_whole_answer_says() -> None:
 def test_the_same_answer_is_no_difference() -> None:
     assert different(whole("ab"), whole("ab", id="y"), "whole") == []
     assert different(whole("ab", token_ids=None), whole("ab"), "whole") == []
+    assert different(whole("ab", usage={**USAGE, "prompt_tokens_details": None}), whole("ab"), "whole") == []
     assert different(stream({"content": "ab"}), stream({"content": "a"}, {"content": "b"}), "streamed") == []
     assert different(stream({"content": "b"}), stream({"role": "assistant"}, {"content": "ab"}), "buffered") == []
 

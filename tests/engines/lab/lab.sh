@@ -103,8 +103,7 @@ start() {
       rm -rf "$DYN_FILE_KV"; mkdir -p "$DYN_FILE_KV"
       run "$n" "$P" -m dynamo.frontend --http-host 127.0.0.1 --http-port "$port" --router-mode round-robin ${DYN_FRONTEND_ARGS:-}
       if [ "$n" = dynamo ]; then
-        run "$n" "$P" "$HERE/dynamo_scripted.py" --model-path "$MODEL" --model-name tiny --tool-call-parser hermes \
-          --reasoning-parser qwen3 "$@"
+        run "$n" "$P" "$HERE/dynamo_scripted.py" --model-path "$MODEL" --model-name tiny "$@"
       else
         run "$n" "$P" -m dynamo.mocker --model-path "$MODEL" --model-name tiny --speedup-ratio 10 --max-model-len 2048 \
           --num-gpu-blocks-override 512 --block-size 16 "$@"
@@ -112,14 +111,14 @@ start() {
     vllm)
       export VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1
       run "$n" "$P" -m vllm.entrypoints.openai.api_server --model "$MODEL" --served-model-name tiny --host 127.0.0.1 --port "$port" \
-        --max-model-len 2048 --enforce-eager --dtype float32 --max-num-seqs 8 --enable-auto-tool-choice --tool-call-parser hermes "$@";;
+        --max-model-len 2048 --enforce-eager --dtype float32 --max-num-seqs 8 "$@";;
     sglang*)
       export SGLANG_USE_CPU_ENGINE=1 OMP_NUM_THREADS=1 TORCHDYNAMO_DISABLE=1
       grammar=xgrammar; [ "$n" = sglang059 ] && grammar=none
       run "$n" "$P" -m sglang.launch_server --model-path "$MODEL" --served-model-name tiny --host 127.0.0.1 --port "$port" \
         --device cpu --dtype float32 --context-length 2048 --attention-backend torch_native --sampling-backend pytorch \
         --disable-cuda-graph --disable-overlap-schedule --disable-radix-cache --mem-fraction-static 0.2 --max-total-tokens 8192 \
-        --max-running-requests 8 --skip-server-warmup --tool-call-parser qwen25 --grammar-backend $grammar "$@";;
+        --max-running-requests 8 --skip-server-warmup --grammar-backend $grammar "$@";;
     mlx) run "$n" "$P" -m mlx_lm.server --model "$MODEL" --host 127.0.0.1 --port "$port" "$@";;
     *) echo "no such server: $n"; exit 2;;
   esac

@@ -167,6 +167,8 @@ async def test_the_table_has_each_check_and_its_result(capsys: pytest.CaptureFix
     table = capsys.readouterr().out
     assert all(row.check.name in table for row in report.rows)
     assert table.count("pass") == len(report.rows)
+    # What would be captured is for copying: its lines are not broken.
+    assert all(f"  {sentence}\n" in table for sentence in report.captured)
 
 
 async def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
