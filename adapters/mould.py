@@ -1,7 +1,8 @@
 """Chunks alike: nearly every chunk of a stream is the one before it with other values in the same places.
 
 A mould is the text that such chunks share. Whatever has this text, byte for byte, around JSON values of its own is read
-by these alone: a run of chunks at once, in a few calls that are the same for one and for a hundred.
+by these alone, and a run of such chunks at once. That the values are JSON is enough: whoever reads the shared text up
+to a slot reads one value there and goes on behind it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Values = list[Raw]
 """The values of chunks alike, one chunk's after the other's."""
 
 BLANK_LINE: Final = b"\n\n"
-# Between two values, where all that chunks share is cut out: a line end cannot stand within a line of a stream.
+# Between two values: a line of a stream cannot have a line end in it.
 _SEAM: Final = b",\n"
 _NULL: Final = b"\nnull,"
 _values: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -61,7 +62,7 @@ Target = tuple[int, ByColumn]
 class Mould:
     """What chunks alike have in common, and where in the folded answer their values go."""
 
-    __slots__ = ("_gaps", "_head", "_open", "_prefix", "_tail", "_text", "client", "targets", "width")
+    __slots__ = ("_gaps", "_head", "_open", "_tail", "_text", "client", "targets", "width")
 
     def __init__(
         self,
@@ -76,50 +77,42 @@ class Mould:
         self.targets = targets
         self.client = client
         """What an agent gets of such a chunk."""
-        self._prefix = prefix
-        first, *between, self._tail = fixed
+        first, *self._gaps, self._tail = fixed
         self._head = prefix + first
-        # A gap may be a part of another one: the longest first.
-        self._gaps = sorted(set(between), key=len, reverse=True)
-        self._text = Form([self._head, *between, self._tail + BLANK_LINE], range(self.width))
+        self._text = Form(fixed, range(self.width))
         self._open = open_chunk
 
-    def likely(self, blocks: Sequence[bytes], start: int, end: int) -> int:
-        """How many of these blocks, from the first one on, begin and end like chunks of this mould."""
-        head, tail = self._head, self._tail
-        for number in range(start, end):
-            if not blocks[number].startswith(head) or not blocks[number].endswith(tail):
-                return number - start
-        return end - start
+    def parts(self, blocks: Sequence[bytes], start: int, end: int) -> list[bytes]:
+        """What stands in the slots of these blocks, from the first on and as far as they have the shared text."""
+        parts: list[bytes] = []
+        head, gaps, tail = self._head, self._gaps, self._tail
+        begin, until = len(head), -len(tail)
+        for block in blocks[start:end]:
+            if not block.startswith(head) or not block.endswith(tail):
+                break
+            rest = block[begin:until]
+            for gap in gaps:
+                part, _, rest = rest.partition(gap)
+                parts.append(part)
+            parts.append(rest)
+            if not rest:  # The last gap was not there.
+                del parts[-self.width :]
+                break
+        return parts
 
-    def values(self, blocks: Sequence[bytes]) -> Values | None:
-        """The values of chunks that are all of this mould, none of them null; None for any others."""
-        start, end = len(self._head), -len(self._tail)
-        cut = _SEAM.join([block[start:end] for block in blocks])
-        for gap in self._gaps:
-            cut = cut.replace(gap, _SEAM)
-        count = len(blocks) * self.width
-        # As many lines as values, so that no value has a line end in it.
-        if cut.count(b"\n") != count - 1 or _NULL in b"\n%b," % cut:
+    def values(self, parts: Sequence[bytes]) -> Values | None:
+        """The values that these parts are; None unless each is one, by itself, and none is null."""
+        told = _SEAM.join(parts)
+        if told.count(b"\n") != len(parts) - 1 or _NULL in b"\n%b," % told:
             return None
         try:
-            values = _values(b"[" + cut + b"]")
+            values = _values(b"[%b]" % told)
         except REFUSALS:
             return None
-        # Each value is JSON by itself, so if the shared text around it makes the chunks again, it is what they say.
-        told = BLANK_LINE.join([*blocks, b""])
-        return values if len(values) == count and self._text.filled(values, self.width) == told else None
-
-    def first_unlike(self, blocks: Sequence[bytes]) -> int | None:
-        """Where the first block stands that lacks a part of the shared text, if any does."""
-        for number, block in enumerate(blocks):
-            for gap in self._gaps:
-                if gap not in block:
-                    return number
-        return None
+        # `[1` and `2]` are one value together, and `1,2` is two: as many then as parts, but not of their lengths.
+        return values if list(map(len, values)) == list(map(len, parts)) else None
 
     def opened(self, values: Values) -> Iterator[Chunk]:
         """The chunks that have these values, as if each had come alone."""
         for start in range(0, len(values), self.width):
-            block = self._text.filled(values[start : start + self.width], self.width)
-            yield self._open(block[len(self._prefix) : -len(BLANK_LINE)])
+            yield self._open(self._text.filled(values[start : start + self.width], self.width))

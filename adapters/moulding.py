@@ -67,17 +67,17 @@ class Moulds:
         """As many chunks of one mould as stand here; None where there is none."""
         end = min(len(blocks), start + self._reach)
         for mould in reversed(self._moulds.values()):
-            length = mould.likely(blocks, start, end)
-            while length:
-                alike = blocks[start : start + length]
-                values = mould.values(alike)
+            parts = mould.parts(blocks, start, end)
+            while parts:
+                values = mould.values(parts)
+                length = len(parts) // mould.width
                 if values is not None:
                     self._reach = max(self._reach, 2 * length)
                     return Run(mould, values, length)
                 # Fewer from now on, or the time would grow with the square of the blocks where every other one fails.
-                unlike = mould.first_unlike(alike)
-                length = length // 2 if unlike is None else unlike
+                length //= 2
                 self._reach = length + 1
+                parts = parts[: length * mould.width]
         return None
 
     def learn(self, block: bytes, data: bytes, chunk: Chunk) -> None:
@@ -123,7 +123,7 @@ class Moulds:
         if client.filled(true, len(slots)) != (b"data: " + kept + BLANK_LINE if kept else b""):
             return None
         mould = Mould(block[: -len(data)], fixed, targets, client, self._open)
-        return mould if mould.values([block]) == true else None
+        return mould if mould.values(mould.parts([block], 0, 1)) == true else None
 
 
 class _Unlike(ValueError):
