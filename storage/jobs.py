@@ -17,6 +17,7 @@ Result = TypeVar("Result")
 
 _ROW_BYTES = 1024
 _FLOAT_BYTES = 32
+_ID_BYTES = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -104,4 +105,4 @@ def _id_bytes(trace: Trace) -> int:
     lists = [trace.prompt_token_ids]
     for choice in trace.choices:
         lists += (choice.token_ids, choice.prompt_token_ids)
-    return sum(len(bytes(ids)) for ids in lists if ids is not None)
+    return sum(_ID_BYTES * len(ids) for ids in lists if ids is not None)
