@@ -103,10 +103,10 @@ class Mould:
     def values(self, parts: Sequence[bytes]) -> Values | None:
         """The values that these parts are; None unless each is one, by itself, and none is null."""
         told = _SEAM.join(parts)
-        if told.count(b"\n") != len(parts) - 1 or _NULL in b"\n%b," % told:
+        if told.count(b"\n") != len(parts) - 1 or _NULL in b"\n" + told + b",":
             return None
         try:
-            values = _values(b"[%b]" % told)
+            values = _values(b"[" + told + b"]")
         except REFUSALS:
             return None
         # `[1` and `2]` are one value together, and `1,2` is two: as many then as parts, but not of their lengths.

@@ -43,8 +43,8 @@ Layout = tuple[int, tuple[tuple[Path, bool], ...]]
 """The choice that a chunk is of, the paths of its leaves, and whether they are null."""
 
 
-class Run(NamedTuple):
-    """Chunks alike, one after the other."""
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Chunks alike, one after the other. A Struct, for a slow stream has one a token."""
 
     mould: Mould
     values: Values
