@@ -29,7 +29,7 @@ DONE: Final = b"data: [DONE]\n\n"
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
-    """What one event of a stream is to the agent. A Struct, for one is made per token."""
+    """What one event of a stream is to the agent, or a run of them. A Struct, for one may be made per token."""
 
     client: bytes = b""
     """For an agent that speaks chat or completions: the event without what is not its own. Empty: nothing for it."""
@@ -65,7 +65,7 @@ class AnswerReader:
         typed: bool = True,
         max_event: int = MAX_EVENT,
     ) -> None:
-        """`typed=False` leaves the deltas out."""
+        """`typed=False` leaves the deltas out: then chunks alike need not be opened, and are one piece together."""
         self._plan = plan
         self._adapter = adapter or adapter_for(plan.server.engine)
         self._typed = typed
