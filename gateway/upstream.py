@@ -1,20 +1,23 @@
 """The one door to backends: an httpx transport called directly, its failures sorted by what the backend can have seen.
 
-`httpx.AsyncClient`'s own layer costs more than the call itself, and `httpx-aiohttp` reports refused, reset and
-disconnected alike as `ConnectTimeout`; so the transport is called here and nowhere else, and told apart by cause.
+`httpx.AsyncClient`'s own layer costs more than the call itself; so the transport is called here and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
-import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
 
-_USER_AGENT = "rollout-gateway"
+from gateway.transport import HttpTransport
+
+_HEADERS = [(b"user-agent", b"rollout-gateway"), (b"accept-encoding", b"identity")]
+# What says that no connection came about, and so that the backend has seen nothing.
+_NOTHING_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError)
+_KEPT_URLS = 1024
 
 
 class UpstreamError(Exception):
@@ -77,7 +80,7 @@ class UpstreamAnswer:
         try:
             async for chunk in stream:
                 yield chunk
-        except (httpx.TransportError, aiohttp.ClientError, OSError) as exc:
+        except (httpx.TransportError, OSError) as exc:
             raise CutShort(self._backend, f"the backend's answer broke off: {_words(exc)}") from exc
 
     async def body(self, limit: int) -> bytes:
@@ -95,7 +98,7 @@ class UpstreamAnswer:
         """Give the connection back, or cut it when the body was not read to its end."""
         try:
             await self._response.aclose()
-        except (httpx.TransportError, aiohttp.ClientError, OSError):
+        except (httpx.TransportError, OSError):
             return
 
 
@@ -105,14 +108,13 @@ class Upstream:
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, connect_timeout: float) -> None:
         self._given = transport
         self._transport = transport
-        self._connect_timeout = connect_timeout
+        self._extensions = {"timeout": {"connect": connect_timeout}}
+        # Parsing a URL takes longer than the rest of a request's making, and there are as many as backends.
+        self._parsed = lru_cache(maxsize=_KEPT_URLS)(httpx.URL)
 
     async def __aenter__(self) -> Self:
         if self._transport is None:
-            # limit=0: httpx-aiohttp reads max_connections=None as aiohttp's 100, and 600 calls then queue.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0)
-            session = aiohttp.ClientSession(connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar())
-            self._transport = AiohttpTransport(client=session, trust_env=False)
+            self._transport = HttpTransport()
         return self
 
     async def __aexit__(
@@ -136,34 +138,30 @@ class Upstream:
         Raises NothingSent or NoAnswer. Time limits on the answer are the caller's.
         """
         assert self._transport is not None, "Upstream is used inside `async with`"
-        request = httpx.Request(
-            method,
-            url,
-            headers=[("user-agent", _USER_AGENT), ("accept-encoding", "identity"), *headers],
-            content=body or None,
-            extensions={"timeout": {"connect": self._connect_timeout}},
-        )
         try:
+            # `stream` and headers in bytes: from `content`, httpx makes the headers three times over.
+            parsed = self._parsed(url)
+            request = httpx.Request(
+                method,
+                parsed,
+                headers=[
+                    (b"host", parsed.netloc),
+                    *_HEADERS,
+                    *((name.encode("latin-1"), value.encode("latin-1")) for name, value in headers),
+                    (b"content-length", b"%d" % len(body)),
+                ],
+                stream=httpx.ByteStream(body),
+                extensions=self._extensions,
+            )
             response = await self._transport.handle_async_request(request)
-        except httpx.UnsupportedProtocol as exc:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             raise NothingSent(backend, f"not a URL that can be called: {url}") from exc
-        except (httpx.TransportError, aiohttp.ClientError, OSError) as exc:
-            raise _sorted(backend, exc) from exc
+        except _NOTHING_SENT as exc:
+            raise NothingSent(backend, f"no connection to the backend: {_words(exc)}") from exc
+        except (httpx.TransportError, OSError) as exc:
+            why = f"the backend closed the connection without an answer: {_words(exc)}"
+            raise NoAnswer(backend, why) from exc
         return UpstreamAnswer(backend, response)
-
-
-def _sorted(backend: str, exc: BaseException) -> UpstreamError:
-    """Which of our errors a transport's failure before the first byte is."""
-    cause = exc.__cause__ if isinstance(exc, httpx.TransportError) and exc.__cause__ is not None else exc
-    connecting = (
-        aiohttp.ClientConnectorError,
-        aiohttp.ConnectionTimeoutError,
-        httpx.ConnectError,
-        httpx.PoolTimeout,
-    )
-    if isinstance(cause, connecting) or (cause is exc and isinstance(exc, httpx.ConnectTimeout)):
-        return NothingSent(backend, f"no connection to the backend: {_words(cause)}")
-    return NoAnswer(backend, f"the backend closed the connection without an answer: {_words(cause)}")
 
 
 def _words(exc: BaseException) -> str:

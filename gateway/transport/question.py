@@ -1,0 +1,57 @@
+"""An httpx request as the bytes of one HTTP/1.1 request. Who is asked and where a body ends is written here alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import httpx
+
+# Those that say where a message begins and ends. Copied from a caller they could make two requests of one.
+_FRAMING = frozenset(
+    {b"host", b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"upgrade", b"te", b"trailer"}
+)
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_METHOD = re.compile(r"[A-Z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request, whole: the gateway has every body in memory before it dispatches, so it can be sent again."""
+
+    head: bytes
+    body: bytes
+    wants_body: bool
+    """False for HEAD, whose answer has the headers of a body and none."""
+
+
+async def question_of(request: httpx.Request) -> Question:
+    """Raises httpx.LocalProtocolError for what would not be one request."""
+    stream = request.stream
+    if isinstance(stream, httpx.SyncByteStream):
+        body = b"".join(stream)
+    else:
+        assert isinstance(stream, httpx.AsyncByteStream)
+        body = b"".join([part async for part in stream])
+    return Question(_head(request, len(body)), body, request.method != "HEAD")
+
+
+def _head(request: httpx.Request, length: int) -> bytes:
+    method, url = request.method, request.url
+    if _METHOD.fullmatch(method) is None:
+        raise httpx.LocalProtocolError(f"not a method: {method!r}")
+    lines = [b"%s %s HTTP/1.1" % (method.encode(), url.raw_path), b"host: " + url.netloc]
+    for name, value in request.headers.raw:
+        if name.lower() in _FRAMING:
+            continue
+        if _NAME.fullmatch(name) is None:
+            raise httpx.LocalProtocolError(f"not a header's name: {name!r}")
+        lines.append(b"%s: %s" % (name, value))
+    if length or method not in ("GET", "HEAD"):
+        lines.append(b"content-length: %d" % length)
+    lines.append(b"\r\n")
+    head = b"\r\n".join(lines)
+    # Each line ends once: one more CR, LF or NUL came in by a value, and would begin a header of its own.
+    if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
+        raise httpx.LocalProtocolError("a header or the URL holds a line break or NUL")
+    return head
