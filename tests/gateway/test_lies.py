@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from adapters.scripts.replies import of_length
-from tests.gateway.harness import events
+from gateway.scripted import ScriptedServer, running
+from tests.gateway.harness import events, gateway
 from tests.gateway.twisted import Pair, lying, twistable
 
 Answer = dict[str, Any]
@@ -175,3 +177,43 @@ async def test_a_lie_about_the_logprobs_costs_them_and_not_the_ids(pair: Pair, l
     assert trace["logprobs_fidelity"] == "none"
     assert words in trace["logprobs_reason"]
     assert choice["logprobs"] is None or len(choice["logprobs"]) == len(speech.ids)
+
+
+_IDS_ANYWHERE = {"token_ids", "response_token_ids", "completion_token_ids", "output_ids"}
+
+
+def _one_fewer(told: object) -> None:
+    """Leaves the last id out of each list of them, wherever an engine has it."""
+    for name, value in told.items() if isinstance(told, dict) else enumerate(told) if isinstance(told, list) else ():
+        if name in _IDS_ANYWHERE and value:
+            listed = value if isinstance(value[0], list) else [value]
+            for ids in listed:
+                ids.pop()
+        else:
+            _one_fewer(value)
+
+
+@pytest.mark.parametrize("capture", ["exact", "stream"])
+@pytest.mark.parametrize(
+    ("engine", "version", "variant"),
+    [
+        ("vllm", "0.33.0", None),
+        ("sglang", "0.5.23", None),
+        ("sglang", "0.5.17", None),
+        ("sglang", "0.5.9", "agentcore"),
+        ("sglang", "0.5.11", "llm360"),
+        ("dynamo", "1.6.1", "vllm"),
+        ("dynamo", "1.6.1", "sglang"),
+    ],
+)
+async def test_an_id_too_few_is_missed_whatever_engine_tells_it(
+    tmp_path: Path, engine: str, version: str, variant: str | None, capture: str
+) -> None:
+    server = ScriptedServer(engine, version=version, variant=variant, reply=of_length(6))
+    server.script = lying(server.script, _one_fewer)
+    async with running(server) as backend, gateway(tmp_path, backend, capture=capture) as served:
+        for stream in (False, True):
+            trace = await served.trace(await served.chat(stream=stream))
+            # A stream that was insisted on may tell none at all.
+            assert trace["fidelity"] in (("partial", "none") if capture == "stream" and stream else ("partial",))
+            assert trace["fidelity_reason"]
