@@ -114,11 +114,13 @@ async def _two_choices(asker: Asker, _: Decoder | None) -> Finding:
     # Some refuse several greedy choices, which would be equal.
     for heard in await asker.both(PLAIN, n=2, temperature=1.0):
         indexes = sorted(choice.index for choice in heard.completion.choices)
-        if indexes != [0, 1]:
+        if indexes not in ([0, 1], [0]):
             return failed(f"a {heard.how} answer has the choices {indexes}")
         found = _miscounted(heard)
         if found is not None:
             return found
+        if indexes == [0]:
+            return cannot("the server gives one choice, whatever n is")
     return passed("each choice has its own ids, as many as counted in all")
 
 
@@ -127,6 +129,8 @@ async def _logprobs(asker: Asker, _: Decoder | None) -> Finding:
     for heard in answers:
         if heard.choice.token_ids is None:
             return cannot(heard.without_ids)
+        if not heard.plan.logprobs_asked:
+            return cannot("the server gives none, so none are asked for")
         if heard.outcome.verdict.logprobs_fidelity != "exact":
             return failed(f"a {heard.how} answer has none: {heard.outcome.verdict.logprobs_reason}")
     return passed(f"one for each id, {answers[0].completion.logprobs_mode or 'of unknown mode'}")

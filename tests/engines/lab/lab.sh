@@ -119,7 +119,8 @@ start() {
         --device cpu --dtype float32 --context-length 2048 --attention-backend torch_native --sampling-backend pytorch \
         --disable-cuda-graph --disable-overlap-schedule --disable-radix-cache --mem-fraction-static 0.2 --max-total-tokens 8192 \
         --max-running-requests 8 --skip-server-warmup --grammar-backend $grammar "$@";;
-    mlx) run "$n" "$P" -m mlx_lm.server --model "$MODEL" --host 127.0.0.1 --port "$port" "$@";;
+    mlx) mkdir -p "${HF_HUB_CACHE:=$LAB/hub}"; export HF_HUB_CACHE  # it lists what models the cache has
+      run "$n" "$P" -m mlx_lm.server --model "$MODEL" --host 127.0.0.1 --port "$port" "$@";;
     *) echo "no such server: $n"; exit 2;;
   esac
   wait_for "$n" "$port"

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from adapters.answer import AnswerReader
+from adapters.engines import adapter_for
 from adapters.scripts import vocabulary
 from adapters.scripts.asked import Asked
 from adapters.scripts.replies import fixed, small_talk
@@ -17,8 +19,12 @@ from gateway.commands.errors import CommandFailed
 from gateway.scripted import Fault, ReplayServer, ScriptedServer, free_port, running
 from gateway.settings import BackendSettings
 from gateway.verify import main
+from gateway.verify.asking import Asker, Heard
+from gateway.verify.checks import CHECKS
+from gateway.verify.finding import Finding
 from gateway.verify.report import Report, show, write_json
 from gateway.verify.run import verify
+from tests.adapters.cases import planned
 
 CALL = fixed(say(calls=[Called("get_weather", '{"city": "Paris"}')]))
 
@@ -97,6 +103,38 @@ async def test_a_text_that_its_ids_do_not_say_is_found() -> None:
     async with running(ScriptedServer("vllm")) as url:
         report = await verify(BackendSettings(url=url), model=None, decoder=Wrong())
     assert results(report)["ids and text"] == "fail"
+
+
+async def test_a_server_without_logprobs_is_not_blamed_for_their_lack() -> None:
+    """Dynamo's mocker is one: a probe showed that it gives none."""
+    assert await found("logprobs", ONE_CHOICE) == Finding("can't", "the server gives none, so none are asked for")
+
+
+async def test_a_server_that_knows_no_n_is_not_taken_for_one_that_mixes_choices() -> None:
+    """Dynamo's mocker and mlx-lm give one; two in one place are more ids than one choice has."""
+    assert await found("n = 2", ONE_CHOICE) == Finding("can't", "the server gives one choice, whatever n is")
+    mixed = await found("n = 2", ONE_CHOICE.replace(b'"completion_tokens":1', b'"completion_tokens":2'))
+    assert mixed == Finding("fail", "a whole answer has 1 ids and counts 2")
+
+
+ONE_CHOICE = (
+    b'{"choices":[{"index":0,"message":{"content":"Hi"},"finish_reason":"stop","token_ids":[13048]}],'
+    b'"prompt_token_ids":[9707],"usage":{"prompt_tokens":1,"completion_tokens":1}}'
+)
+
+
+async def found(name: str, body: bytes) -> Finding:
+    """By one check, of a server that answers everything so and is known to give no logprobs."""
+    plan, _ = planned({"model": "m", "messages": []}, adapter_for("vllm").server("0.33.0", without={"logprobs"}))
+    heard = Heard(plan, AnswerReader(plan).whole(body))
+
+    class Recorded(Asker):
+        def __init__(self) -> None: ...
+
+        async def both(self, prompt: str, **fields: object) -> tuple[Heard, Heard]:
+            return heard, heard
+
+    return await next(check for check in CHECKS if check.name == name).finding(Recorded(), None)
 
 
 async def test_a_refusal_is_told_in_the_servers_words() -> None:
