@@ -98,7 +98,7 @@ class AnswerReader:
         left = self._last_event()
         answer = self._fold.answer()
         completion = self._completed(answer)
-        finished = answer.error is None and (self._done or self._fold.finished)
+        finished = answer.error is None and bool(answer.choices) and (self._done or self._fold.finished)
         if not self._relays:
             client = self._body(answer, completion) if answer.choices else b""
         elif answer.error is None and finished and (self._done or not cut):

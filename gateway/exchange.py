@@ -234,7 +234,7 @@ class Exchange:
         now = asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(limit) as idle:
-                async for data in upstream.chunks():
+                async for data in upstream.chunks(self._settings.max_answer_bytes):
                     # A slow agent is not a silent backend.
                     idle.reschedule(None)
                     passed: list[bytes] = []

@@ -56,7 +56,7 @@ class TimedOut(UpstreamError):
 
 
 class AnswerTooLarge(UpstreamError):
-    """The backend's whole answer is over the limit."""
+    """The backend's answer is over the limit."""
 
     kind = "too_large"
 
@@ -73,26 +73,23 @@ class UpstreamAnswer:
         self.headers: Mapping[str, str] = response.headers
         self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises CutShort."""
+    async def chunks(self, limit: int) -> AsyncIterator[bytes]:
+        """The body as it arrives, up to a number of bytes. Raises CutShort or AnswerTooLarge."""
         stream = self._response.stream
         assert isinstance(stream, httpx.AsyncByteStream)
+        size = 0
         try:
             async for chunk in stream:
+                size += len(chunk)
+                if size > limit:
+                    raise AnswerTooLarge(self._backend, f"the backend's answer is larger than {limit} bytes")
                 yield chunk
         except (httpx.TransportError, OSError) as exc:
             raise CutShort(self._backend, f"the backend's answer broke off: {_words(exc)}") from exc
 
     async def body(self, limit: int) -> bytes:
         """The whole body. Raises CutShort or AnswerTooLarge."""
-        parts: list[bytes] = []
-        size = 0
-        async for chunk in self.chunks():
-            size += len(chunk)
-            if size > limit:
-                raise AnswerTooLarge(self._backend, f"the backend's answer is larger than {limit} bytes")
-            parts.append(chunk)
-        return b"".join(parts)
+        return b"".join([chunk async for chunk in self.chunks(limit)])
 
     async def close(self) -> None:
         """Give the connection back, or cut it when the body was not read to its end."""

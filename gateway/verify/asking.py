@@ -107,6 +107,6 @@ async def _read(dispatched: Dispatched) -> Outcome:
     answer = dispatched.answer
     if answer.content_type != _EVENT_STREAM:
         return reader.whole(await answer.body(_ANSWER_BYTES))
-    async for data in answer.chunks():
+    async for data in answer.chunks(_ANSWER_BYTES):
         reader.feed(data)
     return reader.finish()

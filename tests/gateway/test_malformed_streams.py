@@ -98,7 +98,7 @@ BROKEN: dict[str, tuple[Garble, str, str, str]] = {
     "an error by its name": (_inserted(b"event: error\n: boom"), "backend_error", "partial", "boom"),
     "nothing": (_instead(b""), "backend_error", "none", "no choice"),
     "comments alone": (_instead(b": hm\n\n: hm\n\n"), "backend_error", "none", "no choice"),
-    "[DONE] alone": (_instead(b"data: [DONE]\n\n"), "ok", "none", "no choice"),
+    "[DONE] alone": (_instead(b"data: [DONE]\n\n"), "backend_error", "none", "no choice"),
     "a page of HTML": (_instead(b"<html>\n<body>Bad gateway</body>\n</html>\n"), "backend_error", "none", "no choice"),
     "bytes that are nothing": (_instead(bytes(range(256)) * 40), "backend_error", "none", "no choice"),
 }
@@ -186,3 +186,16 @@ async def test_a_line_without_end_is_not_taken_in_for_ever(tmp_path: Path, begin
     assert f"larger than {MAX_EVENT} bytes" in trace["fidelity_reason"]
     # What was on the way when the connection was closed comes on top.
     assert flood.sent < MAX_EVENT + 16_000_000
+
+
+async def test_a_stream_without_end_is_cut_at_the_limit_of_an_answer(tmp_path: Path) -> None:
+    chunk = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"ha"},"token_ids":[7]}]}\n\n'
+    flood = Flood(ScriptedServer("vllm"), chunk * 1000)
+    async with listening(flood) as backend, gateway(tmp_path, backend, max_answer_bytes=1_000_000) as served:
+        response = await served.chat(stream=True)
+        trace = await served.trace(response)
+    assert "larger than 1000000 bytes" in json.loads(events(response.content)[-1])["error"]["message"]
+    assert (trace["status"], trace["fidelity"]) == ("backend_error", "partial")
+    sampled = trace["choices"][0]["token_ids"]
+    assert set(sampled) == {7}
+    assert len(sampled) <= 1_000_000 // len(chunk)

@@ -399,11 +399,12 @@ async def test_models_are_those_of_all_backends(tmp_path: Path) -> None:
 async def test_a_session_stays_with_its_backend(tmp_path: Path) -> None:
     one, two = ScriptedServer("vllm"), ScriptedServer("vllm")
     async with running(one) as a, running(two) as b, gateway(tmp_path, a, b) as served:
-        for session in range(6):
+        # Where a session goes depends on the ports: that all of these go to one backend happens once in 500,000 runs.
+        for session in range(20):
             before = len(one.calls), len(two.calls)
-            for _ in range(3):
+            for _ in range(2):
                 await served.chat(session=f"s{session}")
             gained = len(one.calls) - before[0], len(two.calls) - before[1]
-            assert sorted(gained) == [0, 3]
+            assert sorted(gained) == [0, 2]
     assert one.calls
     assert two.calls

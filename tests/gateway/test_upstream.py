@@ -161,7 +161,7 @@ async def test_closing_an_unread_answer_cuts_the_backend_off(upstream: Upstream)
 
     async with backend(stream) as url:
         answer = await upstream.send("a", "GET", url + "/")
-        assert await anext(answer.chunks()) == b"hello"
+        assert await anext(answer.chunks(1 << 20)) == b"hello"
         await answer.close()
         await asyncio.wait_for(gone.wait(), 1.0)
 
