@@ -198,6 +198,8 @@ class Backends:
         if not serving:
             assert model is not None
             raise ModelNotServed(model, (name for backend in self.all() for name in _models(backend)))
+        if len(serving) == 1:
+            return serving
         now = self._clock()
         ranked = order(
             session_id,

@@ -83,6 +83,8 @@ class Call:
     settled: bool = False
     """Its end is known and being recorded; an agent that goes away now changes nothing."""
     client_gone: bool = False
+    _sampling: tuple[Plan | None, Sampling] | None = None
+    """As the last plan has it: the running trace and the ended one say the same."""
 
     def token_arrived(self) -> None:
         if self.first_token_ms is None:
@@ -131,10 +133,15 @@ class Call:
             "engine_version": plan.server.version if plan is not None else None,
             "plan": plan.mode if plan is not None else None,
             "weight_version": self.weight_version,
-            "sampling": sampling_of(request, plan),
+            "sampling": self._sampled(),
             "request_id": self.request_id,
             "gateway_id": self.gateway_id,
         }
+
+    def _sampled(self) -> Sampling:
+        if self._sampling is None or self._sampling[0] is not self.plan:
+            self._sampling = self.plan, sampling_of(self.request, self.plan)
+        return self._sampling[1]
 
     def _told(self, outcome: Outcome) -> dict[str, Any]:
         """What the backend's answer told, as arguments of a `Trace`."""

@@ -71,7 +71,9 @@ class UpstreamAnswer:
         self._response = response
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
-        self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # From the raw list: a look-up by name decodes and folds every header first.
+        told = next((value for name, value in response.headers.raw if name.lower() == b"content-type"), b"")
+        self.content_type = told.partition(b";")[0].strip().lower().decode("latin-1")
 
     async def chunks(self, limit: int) -> AsyncIterator[bytes]:
         """The body as it arrives, up to a number of bytes. Raises CutShort or AnswerTooLarge."""

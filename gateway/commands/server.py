@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -19,6 +20,9 @@ from storage.errors import StorageError
 # Longer than agents' pools keep a connection (httpx 5 s, Node 4 s, Go 90 s): where the server closes first,
 # their next call fails on a stale socket.
 _KEEP_ALIVE: Final = 95
+
+# More than a call makes; 700 by default.
+_YOUNG_OBJECTS: Final = 20_000
 
 # For calls that the end of the grace has cancelled, to record themselves.
 _LAST_WORDS: Final = 5.0
@@ -66,6 +70,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        _settle_garbage()
         if self.started:
             try:
                 self._on_ready()
@@ -83,6 +88,17 @@ class Server(uvicorn.Server):
         # uvicorn cancels what outlasts the grace and does not wait for it: its traces would find the database closed.
         if self.server_state.tasks:
             await asyncio.wait(self.server_state.tasks, timeout=_LAST_WORDS)
+
+
+def _settle_garbage() -> None:
+    """What the start has made stays to the end; a call's own objects are mostly freed without the collector.
+
+    So the collector looks at the first never again, and for cycles among the second more seldom: by default it takes
+    a twentieth of the CPU.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 
 
 class _Lifespan:
