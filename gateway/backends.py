@@ -55,7 +55,7 @@ class Backend:
     server: Server | None = None
     """Null until it was asked, or told."""
     weight_version: str | None = None
-    """As an administrator said, or as it told when it was asked."""
+    """Of calls from now on; what an engine says of an answer wins over it. Nobody sets it yet."""
     in_flight: int = 0
     calls: int = 0
     """Calls that it answered with a success."""
