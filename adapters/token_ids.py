@@ -13,6 +13,8 @@ import numpy.typing as npt
 _WIDTH: Final = 4
 _INT32_MAX: Final = 2**31 - 1
 _DTYPE: Final = np.dtype("<i4")
+_PLAIN: Final = b"0123456789,"
+"""Between the brackets of a list JSON has nothing but whole numbers of these bytes, each 0 or more."""
 # Checks each id while it decodes, which Python takes six times as long for.
 _listed: Final = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]])
 
@@ -51,12 +53,15 @@ class TokenIds:
     @classmethod
     def from_json(cls, raw: bytes | bytearray | memoryview | msgspec.Raw) -> TokenIds:
         """From the JSON text of a list of integers. Raises ValueError for anything else."""
-        try:
-            listed = _listed.decode(raw)
-        except msgspec.DecodeError as exc:
-            raise ValueError(f"not a list of token ids: {exc}") from exc
+        packed = _packed(bytes(raw)) if isinstance(raw, msgspec.Raw) else None
+        if packed is None:
+            try:
+                listed = _listed.decode(raw)
+            except msgspec.DecodeError as exc:
+                raise ValueError(f"not a list of token ids: {exc}") from exc
+            packed = struct.pack(f"<{len(listed)}i", *listed)  # Half of what numpy takes.
         ids = cls.__new__(cls)
-        ids._packed = struct.pack(f"<{len(listed)}i", *listed)  # Half of what numpy takes.
+        ids._packed = packed
         return ids
 
     @classmethod
@@ -113,3 +118,13 @@ class TokenIds:
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self[:8])) + (", …" if len(self) > 8 else "")
         return f"TokenIds([{shown}], len={len(self)})"
+
+
+def _packed(listed: bytes) -> bytes | None:
+    """The ids of what is known to be JSON, without a Python int for each; None where it needs a closer look."""
+    items = listed[1:-1]
+    if listed[:1] != b"[" or not items or items.translate(None, _PLAIN):
+        return None
+    # An int64 each: one that is too large for it comes out as its largest.
+    ids = np.fromstring(items, dtype=np.int64, sep=",")
+    return ids.astype(_DTYPE).tobytes() if int(ids.max()) <= _INT32_MAX else None

@@ -123,9 +123,10 @@ def _logprobs(completion: Completion, asked: bool) -> tuple[LogprobsFidelity, st
         return "none", completion.logprobs_reason or ("the engine gave none" if asked else "none were asked for")
     if len(given) < len(choices):
         return "none", completion.logprobs_reason or f"{len(given)} of {len(choices)} choices have logprobs"
-    values = [value for logprobs in given for value in logprobs]
-    if missing := values.count(None):
-        return "none", f"{missing} of {len(values)} logprobs are null"
-    if positive := sum([value is not None and value > _ROUNDING for value in values]):
+    values = [value for logprobs in given for value in logprobs if value is not None]
+    if missing := sum(map(len, given)) - len(values):
+        return "none", f"{missing} of {missing + len(values)} logprobs are null"
+    if max(values, default=0.0) > _ROUNDING:
+        positive = sum(value > _ROUNDING for value in values)
         return "none", f"{positive} of {len(values)} logprobs are above 0"
     return "exact", None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from adapters.token_ids import TokenIds
 
@@ -16,6 +17,7 @@ def test_it_is_the_list_it_was_made_of(one: list[int], other: list[int]) -> None
     ids = TokenIds(one)
     assert ids.tolist() == list(ids) == one
     assert TokenIds.from_bytes(bytes(ids)) == TokenIds.from_json(ids.json()) == ids
+    assert TokenIds.from_json(Raw(ids.json())) == ids
     assert (ids + TokenIds(other)).tolist() == one + other
     assert (ids + TokenIds(other)).startswith(ids)
     assert hash(ids) == hash(TokenIds(tuple(one)))
@@ -28,6 +30,23 @@ def test_it_is_the_list_it_was_made_of(one: list[int], other: list[int]) -> None
 def test_json_that_is_no_list_of_ids_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="not a list of token ids"):
         TokenIds.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"123", b'"12"', b"[2147483648]", b"[1,99999999999999999999999999]", b"[[1,2]]", b"[1,-2]", b"[1,2.0]", b"null"],
+)
+def test_what_an_engine_gives_as_a_list_is_read_no_less_strictly(text: bytes) -> None:
+    with pytest.raises(ValueError, match="not a list of token ids"):
+        TokenIds.from_json(Raw(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [(b"[]", []), (b"[ ]", []), (b"[0, 7]", [0, 7]), (b"[ 7 ,8]", [7, 8]), (b"[2147483647]", [2**31 - 1])],
+)
+def test_a_list_may_be_written_with_spaces(text: bytes, ids: list[int]) -> None:
+    assert TokenIds.from_json(Raw(text)).tolist() == TokenIds.from_json(text).tolist() == ids
 
 
 @pytest.mark.parametrize("ids", [[1.0], [True], [None], ["1"], [-1], [2**31]])
