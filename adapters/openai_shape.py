@@ -16,6 +16,7 @@ from adapters.errors import error_of
 from adapters.fold import MAX_CHOICES, OPENAI_RULES, FoldRules
 from adapters.places import BadValue, Place, Source
 from adapters.raw import Fields, NotJSON, integer, mend, open_object, open_objects, text, told
+from adapters.tables import Table, tables_of
 from adapters.tools import fragments
 
 REASONING: Final = ("reasoning", "reasoning_content")
@@ -33,6 +34,11 @@ class Shape:
     stop_reason: tuple[str, ...] = ("stop_reason", "matched_stop")
     events: frozenset[str] = frozenset()
     """Named server-sent events that are chunks like the unnamed ones."""
+    tables: Mapping[str, Table] = field(init=False, repr=False, compare=False)
+    """By its name, each member of a choice that holds several of the places."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tables_of(self.sources))
 
 
 def open_chunk(data: bytes, expected_choices: int) -> Chunk:

@@ -90,30 +90,43 @@ class Place:
         except (KeyError, NotJSON):
             return 0
 
-    def read_token_ids(self, raw: Raw) -> TokenIds | None:
-        """The ids of what `find` found. Raises BadValue."""
+    def cells(self, raw: Raw) -> list[Any] | None:
+        """The values in what `find` found, or None where no item has any: lists of one name differ so between engines.
+        Raises BadValue."""
+        if self.texts and _TOKEN_ID_TEXT.encode() not in bytes(raw):  # A search is cheaper than a parse.
+            return None
         try:
-            if self.column is None and not self.texts:
-                return TokenIds.from_json(raw)
-            if self.texts and _TOKEN_ID_TEXT.encode() not in bytes(raw):
-                return None
-            cells = self._cells(raw)
-            if self.texts:
-                return _ids_of_texts(cells)
-            return TokenIds(cells) if cells else None
+            return self._cells(raw)
         except ValueError as exc:
-            raise BadValue(f"{self}: {exc}"[:300]) from exc
+            raise self._bad(exc) from exc
 
-    def read_logprobs(self, raw: Raw) -> Logprobs | None:
-        """The logprobs of what `find` found, sentinels as null, or None where none were told. Raises BadValue."""
+    def token_ids(self, raw: Raw) -> TokenIds:
+        """The ids of what `find` found, where they stand as such. Raises BadValue."""
         try:
-            cells = self._cells(raw)
-            return None if cells is None else _logprobs(cells)
+            return TokenIds.from_json(raw)
         except ValueError as exc:
-            raise BadValue(f"{self}: {exc}"[:300]) from exc
+            raise self._bad(exc) from exc
+
+    def token_ids_of(self, cells: list[Any]) -> TokenIds | None:
+        """The ids that these values are or name. Raises BadValue."""
+        try:
+            if not cells:
+                return None
+            return _ids_of_texts(cells) if self.texts else TokenIds(cells)
+        except ValueError as exc:
+            raise self._bad(exc) from exc
+
+    def logprobs_of(self, cells: list[Any]) -> Logprobs:
+        """The logprobs that these values are, sentinels as null. Raises BadValue."""
+        try:
+            return _logprobs(cells)
+        except ValueError as exc:
+            raise self._bad(exc) from exc
+
+    def _bad(self, reason: ValueError) -> BadValue:
+        return BadValue(f"{self}: {reason}"[:300])
 
     def _cells(self, raw: Raw) -> list[Any] | None:
-        """The values; None where no item of the list has any: lists of one name differ so between engines."""
         if self.column is None:
             return decode(raw, _any_list)
         if isinstance(self.column, int):
@@ -121,7 +134,7 @@ class Place:
                 return [row[self.column] for row in decode(raw, _any_list)]
             except (TypeError, IndexError, KeyError):
                 raise BadValue(f"a row without item {self.column}") from None
-        if b'"%s"' % self.column.encode() not in bytes(raw):  # A search is fifty times cheaper than a parse.
+        if b'"%s"' % self.column.encode() not in bytes(raw):
             return [] if bytes(raw).strip(b"[] ") == b"" else None
         cells = [row.cell for row in decode(raw, _column_decoder(self.column))]
         return None if all(cell is msgspec.UNSET for cell in cells) else cells
@@ -147,10 +160,10 @@ def _column_decoder(column: str) -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(list[row])  # type: ignore[valid-type]
 
 
-def _ids_of_texts(cells: list[Any] | None) -> TokenIds | None:
-    """The ids that these texts are; None where one of them is any other text."""
+def _ids_of_texts(cells: list[Any]) -> TokenIds | None:
+    """The ids that these texts name; None where one of them is any other text."""
     ids: list[int] = []
-    for cell in cells or ():
+    for cell in cells:
         number = cell.removeprefix(_TOKEN_ID_TEXT) if isinstance(cell, str) else ""
         if not number.isdecimal() or number == cell:
             return None

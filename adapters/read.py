@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +17,7 @@ from adapters.plan import Plan
 from adapters.raw import TRUE, NotJSON, decode, integer, open_object, text, told
 from adapters.routed_experts import routed_experts
 from adapters.schema import Choice, Completion, LogprobsMode, RoutedExperts, ToolCall, Usage, WeightSpan
+from adapters.tables import Columns
 from adapters.token_ids import TokenIds
 from adapters.tools import tool_calls
 
@@ -46,6 +48,7 @@ class _Reading:
         self.anomalies = list(answer.anomalies)
         self.indexes = [integer(fields.get("index")) or 0 for fields in answer.choices]
         self.prompts_read: dict[bytes, TokenIds] = {}
+        self.tables_read: dict[tuple[int, str], Columns | None] = {}
         self.holders: dict[tuple[int, bool, tuple[str, ...]], Mapping[str, Raw] | None] = {}
 
     def completion(self, logprobs_mode: LogprobsMode) -> Completion:
@@ -121,8 +124,7 @@ class _Reading:
         for candidate in self.shape.sources:
             place = candidate.token_ids
             try:
-                raw = self.find(place, position)
-                ids = None if raw is None else place.read_token_ids(raw)
+                ids = self.token_ids_at(place, position)
             except BadValue as exc:
                 if place.of_logprobs and chosen is not None:
                     foreign[place.path] = f"choice {index}: {exc}"
@@ -152,7 +154,7 @@ class _Reading:
     ) -> tuple[Logprobs | None, str | None]:
         """The first list of as many logprobs as ids, of entries that do not name others; or why there is none."""
         reason: str | None = None
-        for place in dict.fromkeys(place for source in sources for place in source.logprobs):
+        for place in chain.from_iterable(source.logprobs for source in sources):
             if place.path in foreign:
                 reason = reason or foreign[place.path]
                 continue
@@ -161,6 +163,32 @@ class _Reading:
                 return logprobs, None
             reason = reason or why
         return None, reason
+
+    def token_ids_at(self, place: Place, position: int) -> TokenIds | None:
+        """Raises BadValue."""
+        if place.of_logprobs:
+            cells = self.cells(place, position)
+            return None if cells is None else place.token_ids_of(cells)
+        raw = self.find(place, position)
+        return None if raw is None else place.token_ids(raw)
+
+    def cells(self, place: Place, position: int) -> list[Any] | None:
+        """The values at a place, one of each item of a list; None where none were told. Raises BadValue."""
+        columns = self.columns(place.path[0], position) if place.at == "choice" else None
+        if columns is not None:
+            return columns.get((place.path[-1], place.column))
+        raw = self.find(place, position)
+        return None if raw is None else place.cells(raw)
+
+    def columns(self, member: str, position: int) -> Columns | None:
+        """All that is wanted of a member of a choice, decoded once; None where each place is to be read by itself."""
+        table = self.shape.tables.get(member)
+        if table is None:
+            return None
+        if (position, member) not in self.tables_read:
+            raw = self.answer.of_choice(position).get(member)
+            self.tables_read[position, member] = table.read(raw) if told(raw) else {}
+        return self.tables_read[position, member]
 
     def find(self, place: Place, position: int) -> Raw | None:
         """What stands at a place. Several places are in one large object, which is opened once. Raises BadValue."""
@@ -174,8 +202,8 @@ class _Reading:
     def logprobs_at(self, place: Place, position: int, ids: TokenIds) -> tuple[Logprobs | None, str | None]:
         index = self.indexes[position]
         try:
-            raw = self.find(place, position)
-            logprobs = None if raw is None else place.read_logprobs(raw)
+            cells = self.cells(place, position)
+            logprobs = None if cells is None else place.logprobs_of(cells)
         except BadValue as exc:
             return None, f"choice {index}: {exc}"
         if logprobs is None:
@@ -212,9 +240,9 @@ class _Reading:
             if raw is None:
                 return None
             listed = bytes(raw)
-            if (ids := self.prompts_read.get(listed)) is None and (ids := place.read_token_ids(raw)) is not None:
-                self.prompts_read[listed] = ids
-            return ids
+            if listed not in self.prompts_read:
+                self.prompts_read[listed] = place.token_ids(raw)
+            return self.prompts_read[listed]
         except BadValue as exc:
             self.anomalies.append(f"prompt: {exc}")
             return None
