@@ -56,6 +56,7 @@ class Fake:
 def serve_until_stopped(gateway: Fake, ready_file: Path, settings: Settings, path: str) -> list[httpx.Response]:
     """Runs here, for signals come to the main thread; another thread calls it, then sends SIGTERM."""
     answers: list[httpx.Response] = []
+    clients: list[threading.Thread] = []
 
     def client(url: str) -> None:
         def call() -> None:
@@ -71,9 +72,12 @@ def serve_until_stopped(gateway: Fake, ready_file: Path, settings: Settings, pat
         calling.join()
 
     def announce(_: Settings, url: str) -> None:
-        threading.Thread(target=client, args=[url]).start()
+        clients.append(threading.Thread(target=client, args=[url]))
+        clients[0].start()
 
     run(gateway, settings, ready_file=ready_file, announce=announce)
+    for thread in clients:
+        thread.join()
     return answers
 
 
