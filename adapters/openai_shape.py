@@ -21,6 +21,8 @@ from adapters.tools import fragments
 
 REASONING: Final = ("reasoning", "reasoning_content")
 """The names that reasoning goes by in a delta or message; where both are told, the second is a copy."""
+_CHOICES: Final = b'"choices":'
+_CUT_OUT: Final = b'"cut out"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +79,12 @@ def open_chunk(data: bytes, expected_choices: int) -> Chunk:
 def open_answer(body: bytes, expected_choices: int) -> WholeAnswer:
     """A whole body, opened. Raises NotJSON when it is no JSON object."""
     odd: list[str] = []
-    try:
-        root = open_object(body)
-    except NotJSON:
-        body = mend(body)
-        root = open_object(body)
-        odd.append("the answer was not strict JSON")
     choices: dict[int, Fields] = {}
+    if (parted := _parted(body)) is not None:
+        root, opened = parted
+    else:
+        body, root, opened = _level_by_level(body, odd)
     error = error_of(root)
-    try:
-        opened = open_objects(root["choices"]) if told(root.get("choices")) else []
-    except NotJSON:
-        opened = []
-        odd.append("choices is not a list of objects")
     for position, fields in enumerate(opened):
         index = integer(fields.get("index"))
         if index is None and not told(fields.get("index")) and len(opened) == expected_choices:
@@ -111,6 +106,41 @@ def open_answer(body: bytes, expected_choices: int) -> WholeAnswer:
         anomalies=tuple(dict.fromkeys(odd)),
         body=body,
     )
+
+
+def _parted(body: bytes) -> tuple[Fields, list[Fields]] | None:
+    """The root and its choices of a body like nearly all; None for any other.
+
+    They are most of it, so it is guessed where they end: what stands between is read as they, and what stands around as
+    the root. Where both are JSON and `choices` is what was cut out, the guess was right.
+    """
+    start = body.find(_CHOICES) + len(_CHOICES)
+    end = body.rfind(b"}]") + 2
+    try:
+        opened = open_objects(body[start:end])
+        root = open_object(body[:start] + _CUT_OUT + body[end:])
+    except NotJSON:
+        return None
+    if root.get("choices") != Raw(_CUT_OUT):
+        return None
+    root["choices"] = Raw(body[start:end])
+    return root, opened
+
+
+def _level_by_level(body: bytes, odd: list[str]) -> tuple[bytes, Fields, list[Fields]]:
+    """The body, mended where it had to be, its root and its choices. Raises NotJSON."""
+    try:
+        root = open_object(body)
+    except NotJSON:
+        body = mend(body)
+        root = open_object(body)
+        odd.append("the answer was not strict JSON")
+    raw = root.get("choices")
+    try:
+        return body, root, open_objects(raw) if told(raw) else []
+    except NotJSON:
+        odd.append("choices is not a list of objects")
+        return body, root, []
 
 
 @dataclass(frozen=True, slots=True)

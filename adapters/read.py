@@ -47,7 +47,7 @@ class _Reading:
         self.asked = plan.logprobs_asked
         self.anomalies = list(answer.anomalies)
         self.indexes = [integer(fields.get("index")) or 0 for fields in answer.choices]
-        self.prompts_read: dict[bytes, TokenIds] = {}
+        self.prompt_read: tuple[Raw, TokenIds] | None = None
         self.tables_read: dict[tuple[int, str], Columns | None] = {}
         self.holders: dict[tuple[int, bool, tuple[str, ...]], Mapping[str, Raw] | None] = {}
 
@@ -234,15 +234,14 @@ class _Reading:
         return found if found is not None else self.sent_prompt(index)
 
     def prompt_at(self, place: Place, choice: Mapping[str, Raw], index: int) -> TokenIds | None:
-        """Choices repeat their prompt: a long one is decoded once."""
+        """The choices of a prompt repeat it, one after the other: a long one is decoded once."""
         try:
             raw = place.find(self.answer.root, choice, index)
             if raw is None:
                 return None
-            listed = bytes(raw)
-            if listed not in self.prompts_read:
-                self.prompts_read[listed] = place.token_ids(raw)
-            return self.prompts_read[listed]
+            if self.prompt_read is None or self.prompt_read[0] != raw:
+                self.prompt_read = raw, place.token_ids(raw)
+            return self.prompt_read[1]
         except BadValue as exc:
             self.anomalies.append(f"prompt: {exc}")
             return None

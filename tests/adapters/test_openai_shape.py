@@ -1,0 +1,60 @@
+"""A whole body is opened alike, however it is written and whatever stands around its choices."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters.answer_shape import WholeAnswer
+from adapters.openai_shape import open_answer
+
+CHOICE = b'{"index":0,"message":{"content":"a"},"logprobs":{"content":[{"token":"a"}]}}'
+
+
+def opened(body: bytes) -> tuple[dict[str, bytes], list[dict[str, bytes]], tuple[str, ...]]:
+    answer: WholeAnswer = open_answer(body, 1)
+    root = {name: bytes(raw).strip() for name, raw in answer.root.items()}
+    choices = [{name: bytes(raw) for name, raw in choice.items()} for choice in answer.choices]
+    return root, choices, answer.anomalies
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        b'{"id":"x","choices":[%s],"usage":{"prompt_tokens":1}}',
+        b'{"id":"x", "choices": [%s], "usage": null}',
+        b'{"id":"x","choices":[%s]}',
+        b'{"choices":[%s],"id":"x","prompt_logprobs":[null,{"7":{}}]}',
+        b'{"choices":[%s],"id":"a }] in a text"}',
+        b'{"id":"\\"choices\\":[","choices":[%s]}',
+        b'{"nested":{"choices":[{}]},"id":"x","choices":[%s]}',
+        b'{"nested":{"choices":[{"index":7}]},"id":"x","choices" :[%s]}',
+        b'{"choices":[{"index":7}],"id":"x","choices":[%s]}',
+        b'{"id":"x","choices":[%s ] }',
+    ],
+)
+def test_the_choices_are_those_of_the_root_wherever_they_stand(around: bytes) -> None:
+    root, choices, anomalies = opened(around % CHOICE)
+    assert choices == [
+        {"index": b"0", "message": b'{"content":"a"}', "logprobs": b'{"content":[{"token":"a"}]}'},
+    ]
+    assert root["choices"] in (b"[%s]" % CHOICE, b"[%s ]" % CHOICE)
+    assert root.keys() - {"choices", "usage", "nested", "prompt_logprobs"} == {"id"}
+    assert not anomalies
+
+
+def test_choices_inside_another_member_are_not_the_answers() -> None:
+    root, choices, _ = opened(b'{"nested":{"choices":[%s]},"usage":null}' % CHOICE)
+    assert not choices
+    assert list(root) == ["nested", "usage"]
+
+
+@pytest.mark.parametrize("choices", [b"7", b'"cut out"', b"[7]", b'[{"index":0},7]', b"{}"])
+def test_choices_that_are_no_list_of_objects_are_odd(choices: bytes) -> None:
+    root, found, anomalies = opened(b'{"choices":%s,"usage":null}' % choices)
+    assert (root["choices"], found) == (choices, [])
+    assert anomalies == ("choices is not a list of objects",)
+
+
+@pytest.mark.parametrize("choices", [b"null", b"[]"])
+def test_an_answer_may_have_no_choices(choices: bytes) -> None:
+    assert opened(b'{"choices":%s,"usage":null}' % choices) == ({"choices": choices, "usage": b"null"}, [], ())
