@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from storage.codec import Payload
-from storage.deltas import common_prefix
+from storage.deltas import begin_alike
 from storage.likeness import Sketch, shared, sketch
 
 MAX_DEPTH: Final = 32
@@ -41,10 +41,11 @@ class Base:
 class Bases:
     """The recent traces of one session that a new one may be like: about one for each branch of it."""
 
-    __slots__ = ("_recent",)
+    __slots__ = ("_bytes", "_recent")
 
     def __init__(self, recent: Iterable[Base] = ()) -> None:
         self._recent = {base.trace_id: base for base in recent}
+        self._bytes = sum(map(len, self._recent.values()))
 
     def pick(self, payload: Payload, parent_trace_id: str | None) -> Base | None:
         """None where nothing is alike, or where the most alike stands too deep."""
@@ -53,16 +54,18 @@ class Bases:
 
     def add(self, base: Base, extended: Base | None) -> None:
         """Know it from now on, instead of the one that it goes on from."""
-        if extended is not None and common_prefix(extended.text, base.text) > len(extended.text) // 2:
-            self._recent.pop(extended.trace_id, None)
+        if extended is not None and _goes_on_from(extended.text, base.text):
+            self._forget(extended.trace_id)
+        self._forget(base.trace_id)
         self._recent[base.trace_id] = base
-        while len(self._recent) > _MAX_CANDIDATES or (len(self._recent) > 1 and len(self) > _MAX_BYTES):
-            del self._recent[next(iter(self._recent))]
+        self._bytes += len(base)
+        while len(self._recent) > _MAX_CANDIDATES or (len(self._recent) > 1 and self._bytes > _MAX_BYTES):
+            self._forget(next(iter(self._recent)))
 
     def _by_prefix(self, payload: Payload, parent_trace_id: str | None) -> Base | None:
         """Cheap, and right for a conversation that grows; by its ids also where each body begins otherwise."""
         for base in self._likely_first(parent_trace_id):
-            if _begin_alike(payload.text, base.text) or _begin_alike(payload.ids, base.ids):
+            if begin_alike(payload.text, base.text) or begin_alike(payload.ids, base.ids):
                 return base
         return None
 
@@ -82,10 +85,14 @@ class Bases:
             yield parent
         yield from (base for base in reversed(self._recent.values()) if base is not parent)
 
+    def _forget(self, trace_id: str) -> None:
+        forgotten = self._recent.pop(trace_id, None)
+        self._bytes -= len(forgotten) if forgotten is not None else 0
+
     def __len__(self) -> int:
         """In bytes."""
-        return sum(map(len, self._recent.values()))
+        return self._bytes
 
 
-def _begin_alike(one: bytes, other: bytes) -> bool:
-    return common_prefix(one, other) > min(len(one), len(other)) // 2
+def _goes_on_from(extended: bytes, text: bytes) -> bool:
+    return text.startswith(extended[: len(extended) // 2 + 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, select, tuple_, update
@@ -60,7 +61,7 @@ class Batches:
 
     def write(self, db: Connection, jobs: Sequence[Record]) -> Written:
         """In the caller's transaction. On any error the caller rolls back and calls `forget`."""
-        found = self._memory.recall(db, {job.session_id for job in jobs}, _sessions_of(jobs))
+        found = self._memory.recall(db, {job.session_id for job in jobs}, partial(_sessions_of, jobs))
         turns_before = {session_id: memory.next_turn for session_id, memory in found.items()}
         ended = {job.trace.trace_id for job in jobs if isinstance(job, Finish)}
         done = self._recall_running(db, jobs, found)
@@ -182,6 +183,7 @@ def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
 
 
 def _running_row(trace: Trace, turn: int) -> dict[str, Any]:
-    row = codec.columns(trace) | {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None}
-    text = deltas.plain(codec.running_payload(trace).text)
-    return row | {"text": text, "ids": None, "logprobs": None, "experts": None}
+    row = codec.columns(trace)
+    row |= {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None}
+    row |= {"text": deltas.plain(codec.running_payload(trace).text), "ids": None, "logprobs": None, "experts": None}
+    return row

@@ -83,10 +83,11 @@ class Payload:
 
     def digest(self) -> bytes:
         # SHA-256 is the fastest strong hash where the processor has instructions for it (73 µs for 32,000 ids).
-        parts = (self.ids, self.text, self.logprobs, self.experts)
-        whole = hashlib.sha256(_LENGTHS.pack(*map(len, parts)))
-        for part in parts:
-            whole.update(part)
+        lengths = _LENGTHS.pack(len(self.ids), len(self.text), len(self.logprobs), len(self.experts))
+        # In one go: each goes without the interpreter, and has to win it back from the loop.
+        whole = hashlib.sha256(b"".join((lengths, self.ids, self.text, self.logprobs)))
+        if self.experts:
+            whole.update(self.experts)
         return whole.digest()[:DIGEST_SIZE]
 
     def __len__(self) -> int:

@@ -22,7 +22,10 @@ _HEAD: Final = struct.Struct("<cIII")
 _TOO_SMALL: Final = 512
 _AROUND: Final = 8 * 1024
 _SMALL_REST: Final = 16 * 1024
+_SMALL_TABLE_LOG: Final = 13
 _BLOCK: Final = 16 * 1024
+_GLANCE: Final = 1024
+"""Most texts that are not alike differ in as much."""
 
 
 class BadDelta(ValueError):
@@ -37,13 +40,21 @@ def common_prefix(one: bytes, other: bytes) -> int:
     start = 0
     # Slices are compared without letting go of the interpreter, which the writer would have to win back from the loop.
     size = _BLOCK
-    while one[start : start + size] == other[start : start + size]:
+    while longer.startswith(shorter[start : start + size], start):
         start += size
     while size > 1:
         size //= 2
-        if one[start : start + size] == other[start : start + size]:
+        if longer.startswith(shorter[start : start + size], start):
             start += size
     return start
+
+
+def begin_alike(one: bytes, other: bytes) -> bool:
+    """Whether they have more than half of the shorter in common from their start."""
+    enough = min(len(one), len(other)) // 2 + 1
+    if len(other) < enough or not one.startswith(other[: min(enough, _GLANCE)]):
+        return False
+    return one.startswith(other[:enough])
 
 
 class Encoder:
@@ -97,8 +108,19 @@ def _parameters(rest_bits: int, dictionary_bits: int) -> zstandard.ZstdCompressi
     rest, dictionary = 1 << rest_bits, 1 << dictionary_bits
     # Without a window over both, zstd forgets the dictionary's begin.
     window = min(zstandard.WINDOWLOG_MAX, max(zstandard.WINDOWLOG_MIN, (rest + dictionary).bit_length()))
-    return zstandard.ZstdCompressionParameters.from_level(
+    parameters = zstandard.ZstdCompressionParameters.from_level(
         _LEVEL, source_size=rest, dict_size=dictionary, window_log=window
+    )
+    if rest > 2 * _SMALL_REST:
+        return parameters
+    # Tables for what is there, and not four times as much: each difference has new ones.
+    return zstandard.ZstdCompressionParameters(
+        window_log=window,
+        hash_log=min(_SMALL_TABLE_LOG, parameters.hash_log),
+        chain_log=min(_SMALL_TABLE_LOG, parameters.chain_log),
+        search_log=parameters.search_log,
+        min_match=parameters.min_match,
+        strategy=parameters.strategy,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, union_all
@@ -70,14 +70,16 @@ class Memory:
         self._sizes: dict[str, int] = {}
         self._bytes = 0
 
-    def recall(self, db: Connection, wanted: Iterable[str], new: Mapping[str, Session]) -> dict[str, SessionMemory]:
+    def recall(
+        self, db: Connection, wanted: Iterable[str], new: Callable[[], Mapping[str, Session]]
+    ) -> dict[str, SessionMemory]:
         """Those of the wanted sessions that are not deleted. `new` ones that do not exist are made."""
         if not self._database.exclusive:
             self._forget_all()
         wanted = sorted(wanted)  # Locks are taken in one order, or two gateways could wait for each other.
         unknown = [session_id for session_id in wanted if session_id not in self._sessions]
         if unknown:
-            self._learn(db, unknown, new)
+            self._learn(db, unknown, new())
         found = {}
         for session_id in wanted:
             if session_id in self._sessions:

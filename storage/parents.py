@@ -57,13 +57,13 @@ class Ends:
     def add(self, end: End) -> None:
         """Of two equal ends the later is known: an agent that asks twice goes on from its second answer."""
         at = bisect_left(self._lengths, end.end_len)
-        if self._lengths[at : at + 1] != [end.end_len]:
+        if at == len(self._lengths) or self._lengths[at] != end.end_len:
             self._lengths.insert(at, end.end_len)
         self._by_digest[end.end_len, end.digest] = end
 
     def parent_of(self, prompt: TokenIds | None) -> End | None:
         """The longest end that begins `prompt`. One pass: the running digest is taken at each known length."""
-        if prompt is None:
+        if prompt is None or not self._lengths or self._lengths[0] > len(prompt):
             return None
         running = hashlib.sha256()
         packed = memoryview(bytes(prompt))

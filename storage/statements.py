@@ -1,7 +1,7 @@
 """Statements that every batch runs: compiled once, then given to the driver with plain rows.
 
-SQLAlchemy still says what they are, in the words of each database; it is only not asked again for each row, which is
-most of what a small batch would cost.
+SQLAlchemy still says what they are, in the words of each database, and names what the database refuses; it is only not
+asked again for each row and batch, which is most of what a small batch would cost.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Dialect
+from sqlalchemy import Boolean, Connection, Dialect, Float, LargeBinary
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
+
+_AS_THEY_ARE: Final = (Boolean, Float, LargeBinary)
+"""SQLAlchemy would turn each such value into one of the kind that it is; every driver takes bools, floats and bytes."""
 
 
 class Statement:
     """An insert or update of many rows, each a mapping by the names of its parameters."""
 
-    __slots__ = ("_processes", "_sql", "_values")
+    __slots__ = ("_dialect", "_processes", "_sql", "_values")
 
     def __init__(self, statement: UpdateBase, dialect: Dialect, names: Iterable[str]) -> None:
         """`names` are those of the columns and parameters that each row has."""
@@ -27,16 +31,28 @@ class Statement:
         order = compiled.positiontup
         assert order is not None, "the dialect's parameters have places, not names"
         self._sql: Final = compiled.string
+        self._dialect: Final = dialect
         self._values: Final = itemgetter(*order)  # Of one name alone this would give no tuple; each has two or more.
         self._processes: Final = [
             (position, process)
             for position, name in enumerate(order)
-            if (process := compiled.binds[name].type.dialect_impl(dialect).bind_processor(dialect)) is not None
+            if not isinstance(kind := compiled.binds[name].type, _AS_THEY_ARE)
+            and (process := kind.dialect_impl(dialect).bind_processor(dialect)) is not None
         ]
 
     def execute(self, db: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
-        if parameters := [self._parameters(row) for row in rows]:
-            db.exec_driver_sql(self._sql, parameters)
+        """In the caller's transaction. Raises SQLAlchemy's DBAPIError."""
+        parameters = [self._parameters(row) for row in rows]
+        if not parameters:
+            return
+        refused = self._dialect.loaded_dbapi.Error
+        cursor = db.connection.cursor()
+        try:
+            cursor.executemany(self._sql, parameters)
+        except refused as exc:
+            raise DBAPIError.instance(self._sql, parameters, exc, refused, dialect=self._dialect) from exc
+        finally:
+            cursor.close()
 
     def _parameters(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         values = list(self._values(row))

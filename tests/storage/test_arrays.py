@@ -26,6 +26,12 @@ def test_a_double_stays_a_double() -> None:
     assert (packed.dtype, len(array)) == ("f8", 16)
 
 
+def test_what_no_float32_holds_is_a_double() -> None:
+    for value in (-1e300, 5e-324, float("nan")):
+        assert pack_logprobs((-1.0, value, None))[0].dtype == "f8"
+    assert pack_logprobs((-1.0, float("-inf"), None))[0].dtype == "f4"
+
+
 def test_a_null_is_not_a_nan() -> None:
     packed, array = pack_logprobs((float("nan"), None))
     nan, null = Cutter(array).logprobs(packed, 2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.deltas import BadDelta, Encoder, common_prefix, decode
+from storage.deltas import BadDelta, Encoder, begin_alike, common_prefix, decode
 
 encode = Encoder().encode
 
@@ -86,3 +86,10 @@ def test_a_call_made_again_costs_its_form() -> None:
     for base in (payload, payload + b"more"):
         assert len(encode(payload, base)) < 20
         assert decode(encode(payload, base), base) == payload
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 5_000), st.binary(max_size=5_000), st.binary(max_size=5_000))
+def test_two_begin_alike_that_share_more_than_half_of_the_shorter(shared: int, one: bytes, other: bytes) -> None:
+    one, other = noise(shared, seed=1) + one, noise(shared, seed=1) + other
+    assert begin_alike(one, other) == (common_prefix(one, other) > min(len(one), len(other)) // 2)
