@@ -109,8 +109,8 @@ class Mould:
             values = _values(b"[" + told + b"]")
         except REFUSALS:
             return None
-        # `[1` and `2]` are one value together, and `1,2` is two: as many then as parts, but not of their lengths.
-        return values if list(map(len, values)) == list(map(len, parts)) else None
+        # `[1` and `2]` are one value together, and `1,2` is two: as many then as parts, but not with the same seams.
+        return values if len(values) == len(parts) and _SEAM.join(values) == told else None
 
     def opened(self, values: Values) -> Iterator[Chunk]:
         """The chunks that have these values, as if each had come alone."""

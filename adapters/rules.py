@@ -239,7 +239,9 @@ def joined_items(raws: Sequence[Raw]) -> bytes:
     lists = joined[1:-1].split(b"]" + _SEAM + b"[")
     if len(lists) != len(raws) or joined[:1] != b"[" or joined[-1:] != b"]":
         raise Odd("not a list")
-    return b",".join([items for items in lists if items.strip()])
+    if min(lists)[:1] <= b" ":  # Some are empty, or begin with white space.
+        lists = [items for items in lists if items.strip()]
+    return b",".join(lists)
 
 
 def _joined_text(raws: Sequence[Raw]) -> bytes:
