@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, make_url
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
@@ -17,7 +17,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from storage.errors import CannotOpen, Unavailable
 from storage.file_lock import FileLock
 from storage.migrate import migrate
-from storage.statements import Statement
+from storage.statements import Question, Statement
 
 READERS: Final = 4
 _WRITER_WAITS_MS: Final = 1_000
@@ -63,6 +63,23 @@ class Database:
                 yield db
         except DBAPIError as exc:
             raise Unavailable(f"the database can't be read: {exc.orig}") from exc
+
+    def question(self, statement: Select[*tuple[Any, ...]]) -> Callable[[str], Any]:
+        """For a row that many calls wait for: asks about a value, with a third of the work of a `read`.
+
+        What it gives raises Unavailable.
+        """
+        question = Question(statement, self._read_engine.dialect)
+        refused = self._read_engine.dialect.loaded_dbapi.Error
+
+        def ask(about: str) -> Any:
+            try:
+                with closing(self._read_engine.raw_connection()) as connection:
+                    return question.ask(connection, about)
+            except (DBAPIError, refused) as exc:
+                raise Unavailable(f"the database can't be read: {exc}") from exc
+
+        return ask
 
     def write_connection(self) -> Connection:
         """For the writer, which keeps it."""

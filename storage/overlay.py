@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from adapters.schema import Session
@@ -35,6 +36,11 @@ class Overlay:
         begun = self._sessions.get(session_id)
         return None if begun is None else begun.session
 
-    def over(self, session: Session) -> Session:
-        pin = self._pins.get(session.session_id)
+    def pins(self) -> Mapping[str, Pin]:
+        """Those queued now. Who is about to read takes them along: one may be committed just after it was read past."""
+        return dict(self._pins)
+
+    def over(self, session: Session, before: Mapping[str, Pin]) -> Session:
+        """The session that was read, `before` which these pins were queued."""
+        pin = self._pins.get(session.session_id) or before.get(session.session_id)
         return session if pin is None else replace(session, backend=pin.backend)

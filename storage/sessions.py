@@ -72,16 +72,15 @@ def get(db: Connection, session_id: str) -> Session | None:
 
 # One row always: that of the session, its tombstone's, or one of nulls.
 _ASKED: Final = select(bindparam("asked", type_=String).label("session_id")).subquery()
-_WITH_TOMBSTONE: Final = select(tables.tombstones.c.deleted_at, *tables.sessions.c).select_from(
+FOUND: Final = select(tables.tombstones.c.deleted_at, *tables.sessions.c).select_from(
     _ASKED.outerjoin(tables.sessions, tables.sessions.c.session_id == _ASKED.c.session_id).outerjoin(
         tables.tombstones, tables.tombstones.c.session_id == _ASKED.c.session_id
     )
 )
 
 
-def find(db: Connection, session_id: str) -> Session | None:
-    """As `get`, and raises SessionDeleted, by one look for both."""
-    row = db.execute(_WITH_TOMBSTONE, {"asked": session_id}).one()
+def found(session_id: str, row: AnyRow) -> Session | None:
+    """What the row of `FOUND` about this session says. Raises SessionDeleted."""
     if row.deleted_at is not None:
         raise SessionDeleted(session_id)
     return None if row.session_id is None else from_row(row)

@@ -6,17 +6,53 @@ asked again for each row and batch, which is most of what a small batch would co
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Boolean, Connection, Dialect, Float, LargeBinary
+from sqlalchemy import Boolean, Connection, Dialect, Float, LargeBinary, Select
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 
 _AS_THEY_ARE: Final = (Boolean, Float, LargeBinary)
 """SQLAlchemy would turn each such value into one of the kind that it is; every driver takes bools, floats and bytes."""
+
+
+class Question:
+    """A select of one row about one value, which needs no transaction and no more of SQLAlchemy than its types."""
+
+    __slots__ = ("_processes", "_row", "_sql", "_times")
+
+    def __init__(self, statement: Select[*tuple[Any, ...]], dialect: Dialect) -> None:
+        """The statement gives one row always, and has one parameter, wherever it stands."""
+        compiled = statement.compile(dialect=dialect)
+        assert isinstance(compiled, SQLCompiler)
+        assert compiled.positiontup is not None, "the dialect's parameters have places, not names"
+        self._sql: Final = compiled.string
+        self._times: Final = len(compiled.positiontup)
+        columns = list(statement.selected_columns)
+        self._row: Final = namedtuple("Row", [column.name for column in columns])  # type: ignore[misc]
+        self._processes: Final = [
+            (position, process)
+            for position, column in enumerate(columns)
+            if (process := column.type.dialect_impl(dialect).result_processor(dialect, None)) is not None
+        ]
+
+    def ask(self, connection: PoolProxiedConnection, about: str) -> Any:
+        """The row, its values by their columns' names. Raises the driver's error."""
+        cursor = connection.cursor()
+        try:
+            cursor.execute(self._sql, (about,) * self._times)
+            (found,) = cursor.fetchall()
+        finally:
+            cursor.close()
+        values = list(found)
+        for position, process in self._processes:
+            values[position] = process(values[position])
+        return self._row(*values)
 
 
 class Statement:

@@ -41,6 +41,7 @@ class Store:
         self._overlay = Overlay()
         self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
         self._looks: dict[str, asyncio.Future[Session | None]] = {}
+        self._found = database.question(sessions.FOUND)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
 
     @classmethod
@@ -86,23 +87,24 @@ class Store:
 
     async def session(self, session_id: str) -> Session | None:
         """The session as last written, also where `begin` or `pin_backend` is still queued."""
-        queued = self._overlay.queued(session_id)
+        queued, pins = self._overlay.queued(session_id), self._overlay.pins()
         found = await self._read(sessions.get, session_id) or queued
-        return None if found is None else self._overlay.over(found)
+        return None if found is None else self._overlay.over(found, pins)
 
     async def find_session(self, session_id: str) -> Session | None:
         """As `session`, for a call that is waiting. Raises SessionDeleted where the id has a tombstone.
 
         Calls that ask at the same time share one look, and none is taken where the session is still queued.
         """
-        found = self._overlay.queued(session_id)
+        found, pins = self._overlay.queued(session_id), self._overlay.pins()
         if found is None:
             found = await asyncio.shield(self._look(session_id)) or self._overlay.queued(session_id)
-        return None if found is None else self._overlay.over(found)
+        return None if found is None else self._overlay.over(found, pins)
 
     async def session_by_key(self, key_hash: bytes) -> Session | None:
+        pins = self._overlay.pins()
         found = await self._read(sessions.by_key, key_hash)
-        return None if found is None else self._overlay.over(found)
+        return None if found is None else self._overlay.over(found, pins)
 
     async def tombstoned(self, session_id: str) -> bool:
         """Whether a session of this id was deleted."""
@@ -187,7 +189,8 @@ class Store:
         """One that is under way already, or a new one."""
         look = self._looks.get(session_id)
         if look is None:
-            look = self._looks[session_id] = self._read(sessions.find, session_id)
+            loop = asyncio.get_running_loop()
+            look = self._looks[session_id] = loop.run_in_executor(self._readers, self._find, session_id)
 
             def ended(ended: asyncio.Future[Session | None]) -> None:
                 if self._looks.get(session_id) is ended:
@@ -196,6 +199,10 @@ class Store:
 
             look.add_done_callback(ended)
         return look
+
+    def _find(self, session_id: str) -> Session | None:
+        """In a reader's thread."""
+        return sessions.found(session_id, self._found(session_id))
 
     def _read(
         self,
