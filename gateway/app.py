@@ -46,7 +46,7 @@ class Gateway:
         self._stopping = False
 
     def stop(self) -> None:
-        """It is about to stop: `/readyz` says so from now on, and load balancers look elsewhere."""
+        """It is about to stop: `/readyz` says so from now on to whoever still has a connection."""
         self._stopping = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -100,10 +100,8 @@ class Proxy:
             await exchange.run(request)
         except asyncio.CancelledError:
             # Told apart by who cancelled: the watcher, because the agent left, or the server, because it stops.
-            if not call.client_gone:
-                await exchange.stopped()
-                raise
-            await exchange.agent_gone()
+            # Either way the call has its end now, and the server would take a cancelled task for a defect.
+            await (exchange.agent_gone() if call.client_gone else exchange.stopped())
             task.uncancel()
         except Exception:
             # The edge of the task: a defect of ours must not cost the agent a proper error, nor the call its trace.
