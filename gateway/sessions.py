@@ -158,6 +158,8 @@ class Sessions:
         """Whether there was one. What is still written for it is dropped."""
         deleted = await self._store.delete_session(session_id)
         self._by_id.pop(session_id, None)
+        for key_hash in [key for key, known in self._id_by_key.items() if known == session_id]:
+            del self._id_by_key[key_hash]
         return deleted
 
     async def list(self, query: SessionQuery) -> Page[Session]:

@@ -178,6 +178,7 @@ async def test_an_ended_session_takes_no_more_calls(store: Store, status: str) -
 async def test_a_deleted_session_stays_deleted(store: Store) -> None:
     sessions = Sessions(store)
     _, key = await sessions.create(Session("s1", NOW))
+    await sessions.resolve({"x-api-key": key}, None, TRACE_ID)
     assert await sessions.delete("s1")
     with pytest.raises(SessionGone, match="not used again"):
         await sessions.resolve({}, "s1", TRACE_ID)
