@@ -40,7 +40,7 @@ ApiKey = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in place of a table.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000)]
-Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
+Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it said itself.")]
 Database = Annotated[str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")]
 Config = Annotated[Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")]
 LOCAL = "http://127.0.0.1:9090"
@@ -103,7 +103,7 @@ def serve(
 def demo(
     *,
     serve: Annotated[bool, typer.Option("--serve", help="Stay up afterwards.")] = False,
-    port: Annotated[int | None, typer.Option(help="Any free one unless given.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Any free one unless given.")] = None,
 ) -> None:
     """A small agent against scripted vLLM, SGLang and Dynamo servers, and what is captured of it."""
     from gateway.demo import main as run
@@ -118,9 +118,12 @@ def verify(
     model: Annotated[str | None, typer.Option(help="The server's first unless given.")] = None,
     tokenizer: Annotated[str | None, typer.Option(metavar="PATH", help="The model's, to decode ids.")] = None,
     api_key_env: Annotated[str | None, typer.Option(help="The variable that holds the server's key.")] = None,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON in place of a table.")] = False,
 ) -> None:
-    """Check what the gateway would capture from a server: pass, fail or can't, row by row."""
+    """Check what the gateway would capture from a server: pass, fail or can't, row by row.
+
+    Exits with 0 if nothing failed, 1 if something did, and 2 if the server can't be checked or the command is wrong.
+    """
     api_key = os.environ.get(api_key_env) if api_key_env else None
     if api_key_env and not api_key:
         raise CommandFailed(f"the environment variable {api_key_env} is not set", exit_status=WRONG_USE)
@@ -141,7 +144,10 @@ def list_sessions(
     api_key: ApiKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """A table of sessions."""
+    """A line a session, from the oldest on; --cursor goes on where the page before ended.
+
+    Into a pipe its columns are separated by tabs.
+    """
     filters = {"run_id": run, "group_id": group, "status": status, "limit": limit, "cursor": cursor}
     _reader(url, api_key, as_json).sessions({key: value for key, value in filters.items() if value is not None})
 
@@ -165,7 +171,11 @@ def list_traces(
     api_key: ApiKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """A table of traces: how each was captured, and how sure its tokens are."""
+    """A line a trace: how it was captured, and how sure its tokens are.
+
+    From the oldest on, those of one --session by their turns; --cursor goes on where the page before ended. Into a pipe
+    its columns are separated by tabs.
+    """
     filters = {
         "session_id": session,
         "run_id": run,
@@ -207,4 +217,4 @@ def _reader(url: str, api_key: str | None, as_json: bool) -> Reader:
 
     from gateway.commands.reading import Reader
 
-    return Reader(url.rstrip("/"), api_key, Console(), as_json)
+    return Reader(url.rstrip("/"), api_key, Console(), Console(stderr=True), as_json)

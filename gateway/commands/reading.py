@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -10,9 +10,10 @@ from urllib.parse import quote
 import httpx
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
+from gateway.commands import table
 from gateway.commands.errors import CommandFailed
+from gateway.commands.table import Column
 
 Item = TypeVar("Item")
 
@@ -85,6 +86,8 @@ class Reader:
     url: str
     key: str | None
     console: Console
+    notes: Console
+    """For what is said about a list and is no line of it."""
     as_json: bool
     transport: httpx.BaseTransport | None = None
 
@@ -93,11 +96,16 @@ class Reader:
         if self.as_json:
             return self._print(body)
         page = _decode(body, Page[SessionRow])
-        table = _table("session", "status", "created", "run", "group", "backend")
-        for row in page.items:
-            created = row.created_at[:19].replace("T", " ")
-            table.add_row(row.session_id, row.status, created, row.run_id, row.group_id, row.backend)
-        return self._show(table, page.next, page.complete)
+        rows = page.items
+        columns = (
+            Column("session", 0, tuple(row.session_id for row in rows)),
+            Column("status", 1, tuple(row.status for row in rows)),
+            Column("created", 2, tuple(row.created_at[:19].replace("T", " ") for row in rows)),
+            Column("run", 3, tuple(row.run_id for row in rows)),
+            Column("group", 4, tuple(row.group_id for row in rows)),
+            Column("backend", 5, tuple(row.backend for row in rows)),
+        )
+        return self._show(columns, page.next, page.complete)
 
     def session(self, session_id: str) -> None:
         self._print(self._get(f"/api/sessions/{quote(session_id, safe='')}", {}))
@@ -107,50 +115,46 @@ class Reader:
             return self._print(self._get("/api/traces", filters))
         body = self._get("/api/traces", {**filters, "fields": _LISTED})
         page = _decode(body, Page[TraceRow])
-        table = _table("trace", "session", "turn", "engine", "plan", "status", "fidelity", "prompt", "sampled", "ms")
-        for row in page.items:
-            table.add_row(
-                row.trace_id,
-                row.session_id,
-                _text(row.turn),
-                row.engine,
-                row.plan,
-                row.status,
-                row.fidelity,
-                _count(row.prompt_token_ids),
-                " + ".join(_count(choice.token_ids) for choice in row.choices),
-                _text(row.duration_ms and round(row.duration_ms)),
-            )
-        return self._show(table, page.next, page.complete)
+        rows = page.items
+        columns = (
+            Column("trace", 0, tuple(row.trace_id for row in rows)),
+            Column("session", 3, tuple(row.session_id for row in rows)),
+            Column("turn", 6, tuple(_text(row.turn) for row in rows)),
+            Column("engine", 7, tuple(row.engine for row in rows)),
+            Column("plan", 8, tuple(row.plan for row in rows)),
+            Column("status", 2, tuple(row.status for row in rows)),
+            Column("fidelity", 1, tuple(row.fidelity for row in rows)),
+            Column("prompt", 5, tuple(_count(row.prompt_token_ids) for row in rows)),
+            Column("sampled", 4, tuple(" + ".join(_count(choice.token_ids) for choice in row.choices) for row in rows)),
+            Column("ms", 9, tuple(_text(row.duration_ms and round(row.duration_ms)) for row in rows)),
+        )
+        return self._show(columns, page.next, page.complete)
 
     def trace(self, trace_id: str) -> None:
         body = self._get(f"/api/traces/{quote(trace_id, safe='')}", {})
         if self.as_json:
             return self._print(body)
         row = _decode(body, TraceRow)
-        table = Table.grid(padding=(0, 2))
-        for name in (
-            "trace_id",
-            "session_id",
-            "turn",
-            "started_at",
-            "duration_ms",
-            "status",
-            "model",
-            "engine",
-        ):
-            table.add_row(name, _text(getattr(row, name)))
-        table.add_row("plan", _text(row.plan))
-        table.add_row("fidelity", _because(row.fidelity, row.fidelity_reason))
-        table.add_row("logprobs", _because(row.logprobs_fidelity or "none", row.logprobs_reason))
-        table.add_row("prompt_token_ids", _ids(row.prompt_token_ids))
+        facts = [
+            ("trace_id", row.trace_id),
+            ("session_id", row.session_id),
+            ("turn", _text(row.turn)),
+            ("started_at", row.started_at),
+            ("duration_ms", _text(row.duration_ms)),
+            ("status", row.status),
+            ("model", _text(row.model)),
+            ("engine", _text(row.engine)),
+            ("plan", _text(row.plan)),
+            ("fidelity", _because(row.fidelity, row.fidelity_reason)),
+            ("logprobs", _because(row.logprobs_fidelity or "none", row.logprobs_reason)),
+            ("prompt_token_ids", _ids(row.prompt_token_ids)),
+        ]
         for number, choice in enumerate(row.choices):
-            table.add_row(f"choice {number}", f"finish_reason {_text(choice.finish_reason)}")
-            table.add_row("  token_ids", _ids(choice.token_ids))
-            for name, text in (("  reasoning", choice.reasoning), ("  text", choice.text)):
-                if text:
-                    table.add_row(name, text)
-        self.console.print(table, markup=False, highlight=False)
+            facts.append((f"choice {number}", f"finish_reason {_text(choice.finish_reason)}"))
+            facts.append(("  token_ids", _ids(choice.token_ids)))
+            facts.extend((f"  {name}", text) for name in ("reasoning", "text") if (text := getattr(choice, name)))
+        for name, fact in facts:
+            self._line(f"{name:<18}{fact}")
         return None
 
     def _get(self, path: str, filters: Mapping[str, str | int]) -> bytes:
@@ -169,14 +173,22 @@ class Reader:
         return answer.content
 
     def _print(self, body: bytes) -> None:
-        self.console.print(msgspec.json.format(body, indent=2).decode(), markup=False, highlight=False, soft_wrap=True)
+        self._line(msgspec.json.format(body, indent=2).decode())
 
-    def _show(self, table: Table, following: str | None, complete: bool) -> None:
-        self.console.print(table, highlight=False)
+    def _line(self, text: str) -> None:
+        self.console.out(text, highlight=False)
+
+    def _show(self, columns: Sequence[Column], following: str | None, complete: bool) -> None:
+        left_out = table.show(self.console, columns)
+        if left_out:
+            self._note(f"No room for: {', '.join(left_out)}. A wider window, a pipe and --json have them.")
         if following is not None:
-            self.console.print(f"There is more: --cursor {following}", markup=False, soft_wrap=True)
+            self._note(f"There is more, and newer: --cursor {following}")
         if not complete:
-            self.console.print("Not complete yet: a gateway still has traces in its spool.")
+            self._note("Not complete yet: a gateway still has traces in its spool.")
+
+    def _note(self, text: str) -> None:
+        self.notes.out(text, highlight=False)
 
 
 def _decode(body: bytes, shape: type[Item]) -> Item:
@@ -192,13 +204,6 @@ def _reason(body: bytes) -> str:
     except msgspec.DecodeError:
         return "not an answer of a rollout-gateway"
     return problem.detail or problem.title
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def _text(value: object) -> str:

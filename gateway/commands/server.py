@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -59,7 +60,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 backlog=backlog,
                 timeout_keep_alive=_KEEP_ALIVE,
-                timeout_graceful_shutdown=round(stop_grace),
+                timeout_graceful_shutdown=math.ceil(stop_grace),  # uvicorn's type is int; a short grace is some.
             )
         )
 

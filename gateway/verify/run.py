@@ -45,7 +45,7 @@ async def verify(settings: BackendSettings, *, model: str | None, decoder: Decod
         except UpstreamError as exc:
             return Report(settings.url, error=f"the server can't be asked: {exc}")
         except UnknownEngine as exc:
-            raise CommandFailed(str(exc)) from exc
+            raise CommandFailed(str(exc), exit_status=2) from exc
         finally:
             await backends.close()
         asked = model or next(iter(server.models), None)

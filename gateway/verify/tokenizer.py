@@ -23,13 +23,15 @@ class LocalTokenizer:
 def load(path: str) -> LocalTokenizer:
     """Raises CommandFailed."""
     if not Path(path).is_dir():
-        raise CommandFailed(f"--tokenizer {path}: there is no such folder; it is never downloaded")
+        raise CommandFailed(f"--tokenizer {path}: there is no such folder; it is never downloaded", exit_status=2)
     try:
         from transformers import AutoTokenizer
     except ImportError as exc:
-        raise CommandFailed("--tokenizer needs transformers: pip install 'rollout-gateway[tokenizers]'") from exc
+        raise CommandFailed(
+            "--tokenizer needs transformers: pip install 'rollout-gateway[tokenizers]'", exit_status=2
+        ) from exc
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as exc:
-        raise CommandFailed(f"--tokenizer {path}: {exc}") from exc
+        raise CommandFailed(f"--tokenizer {path}: {exc}", exit_status=2) from exc
     return LocalTokenizer(tokenizer)

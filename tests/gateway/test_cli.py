@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,6 +122,24 @@ def test_reading_from_no_gateway_is_a_sentence_and_status_1(run: Run) -> None:
     ended = run("traces", "list", "--url", "http://127.0.0.1:9")
     assert ended.status == 1
     assert ended.errors.startswith("rollout-gateway: no gateway answers at http://127.0.0.1:9")
+
+
+def test_help_says_with_what_verify_ends(run: Run) -> None:
+    shown = " ".join(run("verify", "--help").output.split())
+    assert "Exits with 0 if nothing failed, 1 if something did, and 2 if the server can't be checked" in shown
+
+
+@pytest.mark.parametrize("listed", ["sessions", "traces"])
+def test_help_says_where_a_list_begins(run: Run, listed: str) -> None:
+    shown = " ".join(run(listed, "list", "--help").output.split())
+    assert re.search("(?i)from the oldest on.* --cursor goes on where the page before ended", shown)
+
+
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_is_none_is_a_wrong_use_of_the_demo(run: Run, port: str) -> None:
+    ended = run("demo", "--port", port)
+    assert ended.status == 2
+    assert "'--port'" in ended.errors
 
 
 def test_a_verify_key_that_is_not_set_is_a_sentence_and_status_2(run: Run) -> None:

@@ -53,15 +53,18 @@ class Api:
         self.status = status
         self.asked: list[httpx.Request] = []
         self.shown = io.StringIO()
+        self.noted = io.StringIO()
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
         content = self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode()
         return httpx.Response(self.status, content=content)
 
-    def reader(self, *, key: str | None = None, as_json: bool = False) -> Reader:
-        console = Console(file=self.shown, width=160)
-        return Reader("http://gateway", key, console, as_json, httpx.MockTransport(self.handle))
+    def reader(self, *, key: str | None = None, as_json: bool = False, width: int | None = 160) -> Reader:
+        """On a terminal of that width; None is a pipe."""
+        console = Console(file=self.shown, width=width, force_terminal=width is not None, color_system=None)
+        notes = Console(file=self.noted, width=20)
+        return Reader("http://gateway", key, console, notes, as_json, httpx.MockTransport(self.handle))
 
     @property
     def lines(self) -> list[str]:
@@ -74,7 +77,9 @@ def test_sessions_are_a_table_that_says_when_there_is_more_and_when_something_is
     assert api.lines == [
         "session status created run group backend",
         "math-17 finished 2026-11-20 08:00:00 run-1 a",
-        "There is more: --cursor c2",
+    ]
+    assert api.noted.getvalue().splitlines() == [
+        "There is more, and newer: --cursor c2",
         "Not complete yet: a gateway still has traces in its spool.",
     ]
     [asked] = api.asked
@@ -92,6 +97,51 @@ def test_traces_are_a_table_in_which_ids_that_were_not_told_are_not_none() -> No
     [asked] = api.asked
     assert "request" not in asked.url.params["fields"].split(",")
     assert "authorization" not in asked.headers
+
+
+def test_an_id_is_whole_on_a_narrow_terminal_and_other_columns_make_room_for_it() -> None:
+    long_id = "01a1fee8-a981-7365-9ca7-b92fd1c3bbd1"
+    api = Api({"items": [{**TRACE, "trace_id": long_id, "session_id": long_id}], "next": None, "complete": True})
+    api.reader(width=80).traces({})
+    assert api.lines == [
+        "trace turn status fidelity prompt sampled",
+        f"{long_id} 0 ok partial – 3 + 0",
+    ]
+    assert max(map(len, api.shown.getvalue().splitlines())) <= 80
+    assert "No room for: session, engine, plan, ms." in api.noted.getvalue()
+
+
+def test_an_id_is_whole_on_a_terminal_that_is_narrower_than_it() -> None:
+    api = Api({"items": [{**TRACE, "trace_id": "0197" * 9}], "next": None, "complete": True})
+    api.reader(width=20).traces({})
+    assert api.lines == ["trace", "0197" * 9]
+
+
+def test_into_a_pipe_every_trace_is_one_line_of_tabs_and_notes_go_elsewhere() -> None:
+    items = [{**TRACE, "session_id": "s" * 100, "turn": turn} for turn in (0, 1)]
+    api = Api({"items": items, "next": "c2", "complete": True})
+    api.reader(width=None).traces({})
+    header, *lines = [line.split("\t") for line in api.shown.getvalue().splitlines()]
+    assert header == ["trace", "session", "turn", "engine", "plan", "status", "fidelity", "prompt", "sampled", "ms"]
+    assert lines == [
+        ["0197", "s" * 100, turn, "vllm", "streamed", "ok", "partial", "–", "3 + 0", "13"] for turn in ("0", "1")
+    ]
+    assert "--cursor c2" in api.noted.getvalue()
+
+
+@pytest.mark.parametrize("width", [None, 160])
+def test_what_a_label_holds_breaks_no_line_and_reaches_no_terminal(width: int | None) -> None:
+    session = {**SESSIONS["items"][0], "run_id": "a\tb\nc\x1b[31m [bold] :smile:"}  # type: ignore[index]
+    api = Api({"items": [session], "next": None, "complete": True})
+    api.reader(width=width).sessions({})
+    assert len(api.lines) == 2
+    assert "a\ufffdb\ufffdc\ufffd[31m [bold] :smile:" in api.lines[1]
+
+
+def test_no_traces_are_a_header_alone() -> None:
+    api = Api({"items": [], "next": None, "complete": True})
+    api.reader().traces({})
+    assert len(api.lines) == 1
 
 
 def test_a_trace_is_shown_with_its_ids_and_why_they_are_not_surer() -> None:
@@ -141,6 +191,7 @@ def test_that_no_gateway_is_there_is_said() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("Connection refused", request=request)
 
-    reader = Reader("http://gateway", None, Console(file=io.StringIO()), False, httpx.MockTransport(refuse))
+    nowhere = Console(file=io.StringIO())
+    reader = Reader("http://gateway", None, nowhere, nowhere, False, httpx.MockTransport(refuse))
     with pytest.raises(CannotRead, match="no gateway answers at http://gateway: Connection refused; --url says where"):
         reader.traces({})

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from starlette.types import Receive, Scope, Send
 
 from gateway.commands.serve import CannotServe, listen, run, url_of
+from gateway.commands.server import Server
 from gateway.settings import Settings
 from storage.errors import CannotOpen
 
@@ -92,6 +93,12 @@ def test_what_outlasts_the_grace_records_itself_before_the_gateway_closes(tmp_pa
     gateway = Fake()
     serve_until_stopped(gateway, tmp_path / "ready", Settings(port=0, stop_grace=0), "/endless")
     assert gateway.events == ["stop", "recorded as interrupted", "closed"]
+
+
+@pytest.mark.parametrize(("told", "given"), [(0.0, 0), (0.2, 1), (0.5, 1), (1.0, 1), (30.0, 30)])
+def test_a_grace_of_less_than_a_second_is_not_none(told: float, given: int) -> None:
+    server = Server(Fake(), stop_grace=told, backlog=1, on_ready=lambda: None)
+    assert server.config.timeout_graceful_shutdown == given
 
 
 def test_the_ready_file_names_url_and_process_and_goes_at_the_end(tmp_path: Path) -> None:

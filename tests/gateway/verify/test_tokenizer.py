@@ -27,5 +27,7 @@ def test_ids_are_decoded_without_special_tokens(folder: Path) -> None:
 
 
 def test_a_folder_without_a_tokenizer_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="--tokenizer"):
-        load(str(tmp_path))
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(CommandFailed, match="--tokenizer") as caught:
+            load(str(path))
+        assert caught.value.exit_status == 2
