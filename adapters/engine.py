@@ -41,6 +41,11 @@ def parse_version(version: str | None) -> Version | None:
     return None if numbers < (0, 2) and ".dev" in (version or "") else numbers
 
 
+def has_number(version: str) -> bool:
+    """Whether this is a release's version, or that of a build on the way to one."""
+    return _NUMBERS.match(version) is not None
+
+
 def mode_where_streams_lose(request: CanonicalRequest, capture: Capture, why: str) -> tuple[PlanMode, str | None]:
     """The mode for an engine whose whole answers tell ids that its streams lose, with the reason for buffering."""
     if not request.stream:

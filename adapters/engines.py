@@ -9,6 +9,7 @@ from typing import Final
 from adapters.adapter import Adapter
 from adapters.detect import Configured, Question, Replies, listed_models
 from adapters.dynamo import Dynamo
+from adapters.engine import has_number
 from adapters.llamacpp import LlamaCpp
 from adapters.lmdeploy import LMDeploy
 from adapters.mlx_lm import MlxLm
@@ -33,6 +34,7 @@ class UnknownEngine(ValueError):
     def __init__(self, engine: str) -> None:
         super().__init__(f"unknown engine {engine!r}; known are {', '.join(ENGINES)}")
         self.engine = engine
+        self.known = ENGINES
 
 
 class UnknownFeature(ValueError):
@@ -40,8 +42,18 @@ class UnknownFeature(ValueError):
 
     def __init__(self, feature: str, engine: str | None, known: Iterable[str]) -> None:
         whose = f"of the engine {engine}" if engine is not None else "of any engine"
-        super().__init__(f"unknown feature {feature!r} {whose}; known are {', '.join(sorted(known))}")
         self.feature = feature
+        self.whose = whose
+        self.known = tuple(sorted(known))
+        super().__init__(f"unknown feature {feature!r} {whose}; known are {', '.join(self.known)}")
+
+
+class UnknownVersion(ValueError):
+    """No table of features by version has a place for this."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"the version {version!r} is no release's number: write for instance 0.33.0")
+        self.version = version
 
 
 def adapter_for(engine: str) -> Adapter:
@@ -53,11 +65,13 @@ def adapter_for(engine: str) -> Adapter:
 
 
 def check(configured: Configured) -> None:
-    """Raises UnknownEngine or UnknownFeature for what nobody would heed."""
+    """Raises UnknownEngine, UnknownFeature or UnknownVersion for what nobody would heed."""
     named = (adapter_for(configured.engine),) if configured.engine is not None else _ADAPTERS.values()
     known = frozenset().union(*(adapter.words for adapter in named))
     for feature in sorted(configured.features - known):
         raise UnknownFeature(feature, configured.engine, known)
+    if configured.version is not None and not has_number(configured.version):
+        raise UnknownVersion(configured.version)
 
 
 def identify(replies: Replies, configured: Configured) -> Server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,13 +13,17 @@ from typing import Literal, Protocol
 from adapters.server import Server
 from gateway.routing import Candidate, order
 from gateway.settings import BackendSettings
-from gateway.upstream import UpstreamError
+from gateway.upstream import NothingSent, UpstreamError
 
 Source = Literal["config", "api"]
+
+logger = logging.getLogger(__name__)
 
 # A backend that failed is asked last for this long, doubling with each failure in a row.
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
+# More than it takes to get there, and fewer than a float can hold: a server may be away for a week.
+_DOUBLINGS = 16
 # An unknown model, or a 5xx, has the backends asked what they are again; not more often than this.
 _ASK_AGAIN_AFTER = 5.0
 
@@ -93,10 +98,16 @@ class Backend:
 
     def failed(self, why: str, now: float) -> None:
         """It refused a connection or dropped one. It may be another program when it is back, so it is asked anew."""
-        self.down_until = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**self.failures)
+        self.down_until = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures, _DOUBLINGS))
         self.failures += 1
         self.last_error = why
         self.server = None
+
+
+class NotUnderstood(NothingSent):
+    """It was asked what it is, and the gateway failed on what it said; of the call it has seen nothing."""
+
+    kind = "not_understood"
 
 
 class Detector(Protocol):
@@ -187,6 +198,14 @@ class Backends:
             backend.asked_at = self._clock()
             backend.server = await self._detector.detect(backend)
             return backend.server
+        except UpstreamError:
+            raise
+        except Exception as exc:
+            # Whatever one server says that we fail on, calls to the others go on.
+            logger.exception("backend %s: what it is could not be found out", backend.name)
+            raise NotUnderstood(
+                backend.name, f"what it is could not be found out: {exc or type(exc).__name__}"
+            ) from exc
         finally:
             backend._asking = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from gateway.backends import Backend
 from gateway.settings import BackendSettings, Settings, SettingsError
@@ -22,22 +23,11 @@ async def known_backends(settings: Settings, store: Store, environ: Mapping[str,
         try:
             backends[stored.name] = Backend(_settings_of(stored, environ), source="api")
         except SettingsError as exc:
-            # One key that is missing must not keep the others from serving.
+            # One that can't serve must not keep the others from it.
             logger.error("backend %s, added over HTTP, is left out: %s", stored.name, exc)
     return list(backends.values())
 
 
 def _settings_of(stored: StoredBackend, environ: Mapping[str, str]) -> BackendSettings:
-    """Raises SettingsError where the variable that has its key is not set."""
-    named = BackendSettings(
-        url=stored.url,
-        name=stored.name,
-        engine=stored.engine,
-        version=stored.version,
-        variant=stored.variant,
-        features=stored.features,
-        models=stored.models,
-        tokenizer=stored.tokenizer,
-        api_key_env=stored.api_key_env,
-    )
-    return named.with_key_from(environ)
+    """Raises SettingsError where the variable that has its key is not set, or this version has a word no more."""
+    return BackendSettings.of(asdict(stored)).with_key_from(environ)

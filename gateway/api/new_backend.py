@@ -7,14 +7,14 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 
-from adapters.engines import ENGINES
 from adapters.schema import Error
 from gateway.api.backend_url import check_backend_url
 from gateway.api.inputs import Label, Strict
 from gateway.backends import Backend
 from gateway.refusals import InvalidRequest
 from gateway.settings import PREFIX, BackendSettings
-from gateway.settings.errors import sentence, unknown
+from gateway.settings.errors import sentence
+from gateway.settings.heeded import ENGINE, FEATURES, VERSION
 from storage.records import StoredBackend
 
 # Whoever names a variable here sends its value to a server of their choice.
@@ -29,12 +29,6 @@ def _bare_url(url: str) -> str:
         raise ValueError(sentence(exc.errors()[0])) from exc
 
 
-def _known_engine(engine: str) -> str:
-    if engine not in ENGINES:
-        raise ValueError(unknown(f"engine {engine!r}", engine, ENGINES))
-    return engine
-
-
 Names = Annotated[tuple[Label, ...], Field(max_length=256)]
 
 
@@ -43,14 +37,14 @@ class NewBackend(Strict):
 
     url: Annotated[Label, AfterValidator(_bare_url)]
     name: Label | None = None
-    engine: Annotated[str, AfterValidator(_known_engine)] | None = None
-    version: Label | None = None
+    engine: Annotated[Label | None, ENGINE] = None
+    version: Annotated[Label | None, VERSION] = None
     variant: Label | None = None
-    features: Names = ()
+    features: Annotated[Names, FEATURES] = ()
     models: Names = ()
     """Names or patterns (`qwen*`) of the models that it serves."""
     tokenizer: Label | None = None
-    """A folder or name that `transformers` loads, for a backend that gives text alone."""
+    """The folder of the model's tokenizer on the gateway's machine, for a backend that gives text alone."""
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
 

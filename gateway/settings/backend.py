@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import Annotated, Final, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from gateway.settings.errors import SettingsError, sentence, unknown
+from gateway.settings.heeded import ENGINE, FEATURES, VERSION
 
 # A list stands in one option of `--backend` with this between its items.
 _ITEM: Final = "|"
@@ -31,14 +32,14 @@ class BackendSettings(BaseModel):
     """Scheme, host and any path prefix; without a slash or `/v1` at its end."""
     name: str = Field(default="", max_length=128)
     """Ours for it in traces and answers. Unless given, the URL without its scheme."""
-    engine: str | None = None
-    version: str | None = None
+    engine: Annotated[str | None, ENGINE] = None
+    version: Annotated[str | None, VERSION] = None
     variant: str | None = None
-    features: tuple[str, ...] = ()
+    features: Annotated[tuple[str, ...], FEATURES] = ()
     models: tuple[str, ...] = ()
     """Names or patterns (`qwen*`) of the models that it serves."""
     tokenizer: str | None = None
-    """A folder or name that `transformers` loads, for a backend that gives text alone."""
+    """The folder of the model's tokenizer on the gateway's machine, for a backend that gives text alone."""
     api_key_env: str | None = None
     """The environment variable that holds the key which the gateway sends to this backend."""
     api_key: SecretStr | None = Field(default=None, exclude=True)
@@ -59,6 +60,11 @@ class BackendSettings(BaseModel):
             if key in values:
                 raise SettingsError(f"option {key!r} of backend {redacted(url)} is given twice")
             values[key] = value.strip()
+        return cls.of(values)
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """Raises SettingsError."""
         try:
             return cls.model_validate(values)
         except ValidationError as exc:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from adapters.detect import Configured
-from adapters.engines import ENGINES, UnknownEngine, UnknownFeature, adapter_for, check
+from adapters.engines import ENGINES, UnknownEngine, UnknownFeature, UnknownVersion, adapter_for, check
 from tests.adapters.cases import TESTS
 
 # Whose test reads each folder of the examples.
@@ -70,3 +70,14 @@ def test_a_feature_that_nobody_would_heed_is_an_error_that_lists_the_known_ones(
         check(Configured(features=frozenset({"ids"})))
     with pytest.raises(UnknownEngine):
         check(Configured("vlm"))
+
+
+@pytest.mark.parametrize("version", ["0.33.0", "v0.5.9", "0.1.dev1+g0a1b2c3", "1.2.0rc0"])
+def test_a_release_and_a_build_of_one_can_be_configured(version: str) -> None:
+    check(Configured(version=version))
+
+
+@pytest.mark.parametrize("version", ["banana", "", "latest", "33"])
+def test_a_version_that_no_table_has_a_place_for_is_an_error(version: str) -> None:
+    with pytest.raises(UnknownVersion, match=r"is no release's number: write for instance 0\.33\.0"):
+        check(Configured("vllm", version))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from adapters.server import Server
 from gateway.known_backends import known_backends
 from gateway.settings import BackendSettings, load
+from storage.records import StoredBackend
 from storage.store import Store
 from tests.gateway.api.harness import api
 
@@ -31,7 +34,7 @@ async def test_a_backend_that_was_added_is_the_same_after_a_restart(tmp_path: Pa
         "engine": "sglang",
         "version": "0.5.9",
         "variant": "agentcore",
-        "features": ["reasoning_parser", "tool_parser"],
+        "features": ["patched_token_ids", "sglext"],
         "models": ["m", "qwen*"],
         "tokenizer": "/models/m",
         "api_key_env": "GPU_KEY",
@@ -60,3 +63,13 @@ async def test_one_whose_key_is_missing_does_not_keep_the_others_from_serving(tm
         for extra in ({"name": "a", "api_key_env": "GPU_KEY"}, {"name": "b"}):
             await served.client.post("/api/admin/backends", json={"url": URL, **extra})
     assert list(await known_after_restart(tmp_path)) == ["b"]
+
+
+async def test_one_that_this_version_would_not_heed_is_left_out_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api(tmp_path) as served:
+        await served.store.add_backend(StoredBackend("a", URL, engine="vllm", features=("given_up",)))
+        await served.store.add_backend(StoredBackend("b", URL))
+    assert list(await known_after_restart(tmp_path)) == ["b"]
+    assert "backend a, added over HTTP, is left out: feature 'given_up' of the engine vllm is unknown" in caplog.text

@@ -112,6 +112,8 @@ async def test_what_is_wrong_with_a_backend_is_named(tmp_path: Path) -> None:
     async with api(tmp_path, environ={"ROLLOUT_GATEWAY_ADMIN_KEY": "admin"}) as served:
         for extra, sentence in (
             ({"engine": "vlm"}, "did you mean vllm?"),
+            ({"engine": "vllm", "features": ["no_parserz"]}, "did you mean no_parsers?"),
+            ({"engine": "vllm", "version": "banana"}, "no release's number"),
             ({"engin": "vllm"}, "did you mean engine?"),
             ({"api_key": "secret"}, "did you mean api_key_env?"),
             ({"api_key_env": "NOT_SET"}, "no variable NOT_SET"),

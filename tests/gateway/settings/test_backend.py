@@ -61,6 +61,12 @@ def test_a_pasted_base_url_loses_its_version_and_keeps_its_prefix(pasted: str, u
         ("http://host,engine", "write engine=…"),
         ("http://host,engine=", "write engine=…"),
         ("http://host,name=a,name=b", "given twice"),
+        ("http://host,engine=vlm", "engine 'vlm' is unknown: did you mean vllm?"),
+        ("http://host,engine=VLLM", "engine 'VLLM' is unknown"),
+        ("http://host,engine=vllm,features=no_parserz", "of the engine vllm is unknown: did you mean no_parsers?"),
+        ("http://host,features=no_parserz", "of any engine is unknown: did you mean no_parsers?"),
+        ("http://host,features=sglext,engine=vllm", "feature 'sglext' of the engine vllm is unknown"),
+        ("http://host,version=banana", "the version 'banana' is no release's number"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, says: str) -> None:

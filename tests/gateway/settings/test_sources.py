@@ -151,3 +151,14 @@ def test_an_empty_file_says_nothing(config: Path) -> None:
 def test_a_file_that_is_not_there_is_an_error(config: Path) -> None:
     with pytest.raises(SettingsError, match="can't be read: No such file"):
         load(config=config, environ={})
+
+
+def test_an_engine_that_nobody_knows_is_an_error_from_every_source(config: Path) -> None:
+    config.write_text("backends:\n  - url: http://a:8000\n    engine: vlm\n")
+    for told in (
+        {"config": config, "environ": {}},
+        {"environ": {"ROLLOUT_GATEWAY_BACKENDS": "http://a:8000,engine=vlm"}},
+        {"environ": {}, "flags": {"backends": ["http://a:8000,engine=vlm"]}},
+    ):
+        with pytest.raises(SettingsError, match=r"engine 'vlm' is unknown: did you mean vllm\?"):
+            load(**told)  # type: ignore[arg-type]
