@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from adapters.answer_shape import WholeAnswer
 from adapters.openai_shape import Shape, loose_text, reasoning_of, stop_reason_of
-from adapters.places import BadValue, Logprobs, Place, Source
+from adapters.places import BadValue, Place
 from adapters.plan import Plan
 from adapters.raw import TRUE, NotJSON, decode, integer, open_object, text, told
 from adapters.routed_experts import routed_experts
 from adapters.schema import Choice, Completion, LogprobsMode, RoutedExperts, ToolCall, Usage, WeightSpan
-from adapters.tables import Columns
 from adapters.token_ids import TokenIds
+from adapters.tokens import ChoiceTokens, TokensRead
 from adapters.tools import tool_calls
 
 _NO_IDS: Final = "there are no token ids that logprobs could belong to"
-
-
-@dataclass(frozen=True, slots=True)
-class TokensRead:
-    """The ids and logprobs of one choice, with where the ids stood and why there are no logprobs."""
-
-    token_ids: TokenIds | None = None
-    source: str | None = None
-    logprobs: Logprobs | None = None
-    logprobs_reason: str | None = None
 
 
 def read_answer(answer: WholeAnswer, plan: Plan, shape: Shape, logprobs_mode: LogprobsMode = "raw") -> Completion:
@@ -48,13 +36,11 @@ class _Reading:
         self.anomalies = list(answer.anomalies)
         self.indexes = [integer(fields.get("index")) or 0 for fields in answer.choices]
         self.prompt_read: tuple[Raw, TokenIds] | None = None
-        self.tables_read: dict[tuple[int, str], Columns | None] = {}
-        self.holders: dict[tuple[int, bool, tuple[str, ...]], Mapping[str, Raw] | None] = {}
 
     def completion(self, logprobs_mode: LogprobsMode) -> Completion:
         answer, request = self.answer, self.request
         prompts = [self.prompt(position) for position in range(len(answer.choices))]
-        tokens = [self.tokens(position) for position in range(len(answer.choices))]
+        tokens = [self.tokens(position, prompt) for position, prompt in enumerate(prompts)]
         choices = tuple(
             self.choice(position, tokens[position], prompts[position] if request.prompts > 1 else None)
             for position in range(len(answer.choices))
@@ -114,112 +100,14 @@ class _Reading:
             self.anomalies.append(f"tool calls that cannot be read: {exc}")
             return None
 
-    def tokens(self, position: int) -> TokensRead:
-        """The ids of the first source that has any, and the logprobs of the first source that has the same ids."""
-        index = self.indexes[position]
-        chosen: TokenIds | None = None
-        source: str | None = None
-        agreeing: list[Source] = []
-        foreign: dict[tuple[str, ...], str] = {}
-        for candidate in self.shape.sources:
-            place = candidate.token_ids
-            try:
-                ids = self.token_ids_at(place, position)
-            except BadValue as exc:
-                if place.of_logprobs and chosen is not None:
-                    foreign[place.path] = f"choice {index}: {exc}"
-                else:
-                    self.anomalies.append(f"choice {index}: {exc}")
-                continue
-            if ids is None:
-                continue
-            if chosen is None:
-                chosen, source = ids, str(place)
-            if ids == chosen:
-                agreeing.append(candidate)
-                continue
-            differ = f"choice {index}: {source} and {place} differ ({len(chosen)} ids and {len(ids)})"
-            if place.of_logprobs:
-                # Logprobs of other tokens; the ids that were told outright are none the worse for it.
-                foreign[place.path] = differ
-            else:
-                self.anomalies.append(differ)
-        if chosen is None:
-            return TokensRead(logprobs_reason=_NO_IDS if self.asked else None)
-        logprobs, reason = self.logprobs(position, agreeing, foreign, chosen)
-        return TokensRead(chosen, source, logprobs, reason)
-
-    def logprobs(
-        self, position: int, sources: list[Source], foreign: Mapping[tuple[str, ...], str], ids: TokenIds
-    ) -> tuple[Logprobs | None, str | None]:
-        """The first list of as many logprobs as ids, of entries that do not name others; or why there is none."""
-        reason: str | None = None
-        for place in chain.from_iterable(source.logprobs for source in sources):
-            if place.path in foreign:
-                reason = reason or foreign[place.path]
-                continue
-            logprobs, why = self.logprobs_at(place, position, ids)
-            if logprobs is not None:
-                return logprobs, None
-            reason = reason or why
-        return None, reason
-
-    def token_ids_at(self, place: Place, position: int) -> TokenIds | None:
-        """Raises BadValue."""
-        if place.of_logprobs:
-            cells = self.cells(place, position)
-            return None if cells is None else place.token_ids_of(cells)
-        raw = self.find(place, position)
-        return None if raw is None else place.token_ids(raw)
-
-    def cells(self, place: Place, position: int) -> list[Any] | None:
-        """The values at a place, one of each item of a list; None where none were told. Raises BadValue."""
-        columns = self.columns(place.path[0], position) if place.at == "choice" else None
-        if columns is not None:
-            return columns.get((place.path[-1], place.column))
-        raw = self.find(place, position)
-        return None if raw is None else place.cells(raw)
-
-    def columns(self, member: str, position: int) -> Columns | None:
-        """All that is wanted of a member of a choice, decoded once; None where each place is to be read by itself."""
-        table = self.shape.tables.get(member)
-        if table is None:
-            return None
-        if (position, member) not in self.tables_read:
-            raw = self.answer.of_choice(position).get(member)
-            self.tables_read[position, member] = table.read(raw) if told(raw) else {}
-        return self.tables_read[position, member]
-
-    def find(self, place: Place, position: int) -> Raw | None:
-        """What stands at a place. Several places are in one large object, which is opened once. Raises BadValue."""
-        key = (position, place.at == "root", place.path[:-1])
-        if key not in self.holders:
-            fields = self.answer.root if place.at == "root" else self.answer.of_choice(position)
-            self.holders[key] = place.holder(fields)
-        holder = self.holders[key]
-        return None if holder is None else place.within(holder, self.indexes[position])
-
-    def logprobs_at(self, place: Place, position: int, ids: TokenIds) -> tuple[Logprobs | None, str | None]:
-        index = self.indexes[position]
-        try:
-            cells = self.cells(place, position)
-            logprobs = None if cells is None else place.logprobs_of(cells)
-        except BadValue as exc:
-            return None, f"choice {index}: {exc}"
-        if logprobs is None:
-            return None, None
-        if len(logprobs) > len(ids) and self.echoed(position) == len(logprobs) - len(ids):
-            logprobs = logprobs[len(logprobs) - len(ids) :]
-        if len(logprobs) != len(ids):
-            return None, f"choice {index} has {len(logprobs)} logprobs for {len(ids)} token ids"
-        return logprobs, None
-
-    def echoed(self, position: int) -> int | None:
-        """How many of a choice's first logprobs are the prompt's, where the caller asked to have it echoed."""
-        if self.request.fields.get("echo") != TRUE:
-            return None
-        prompt = self.prompt(position)
-        return None if prompt is None else len(prompt)
+    def tokens(self, position: int, prompt: TokenIds | None) -> TokensRead:
+        echoes = self.request.fields.get("echo") == TRUE
+        reading = ChoiceTokens(self.shape, self.answer.root, self.answer.of_choice(position), self.indexes[position])
+        tokens = reading.read(echoed=len(prompt) if echoes and prompt is not None else 0)
+        self.anomalies += reading.anomalies
+        if tokens.token_ids is None and self.asked:
+            return TokensRead(logprobs_reason=_NO_IDS)
+        return tokens
 
     def prompt(self, position: int) -> TokenIds | None:
         """The prompt's ids as the engine gives them with a choice, or as the caller sent them."""
