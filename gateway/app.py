@@ -25,6 +25,7 @@ from gateway.known_backends import known_backends
 from gateway.models import list_models
 from gateway.proxy import Proxy, ProxySettings
 from gateway.refusals import Defect
+from gateway.request_id import WithRequestId
 from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
 from gateway.settings import Settings
@@ -139,11 +140,11 @@ async def opened(
                 stopping=stopping,
             )
         )
-        routes: list[BaseRoute] = [
-            *agent_routes(proxy, sessions, models),
-            mounted(api),
+        pages: list[BaseRoute] = [
             Route("/healthz", Endpoint(list)),
             Route("/readyz", Endpoint(health.problems)),
             *documentation_routes(api, [*ENDPOINTS, "/v1/models"]),
         ]
-        yield Router(routes, redirect_slashes=False, default=not_found)
+        others = WithRequestId(Router(pages, redirect_slashes=False, default=not_found))
+        calls: list[BaseRoute] = [*agent_routes(proxy, sessions, models), mounted(api)]
+        yield Router(calls, redirect_slashes=False, default=others)

@@ -34,7 +34,10 @@ class CouldNotStart(RuntimeError):
 
 @asynccontextmanager
 async def listening(app: ASGIApp, *, port: int = 0, lifespan: bool = False) -> AsyncIterator[str]:
-    """The app's URL while it is served. At the end what still runs of it is cancelled. Raises CouldNotStart."""
+    """The app's URL while it is served. At the end what still runs of it is cancelled.
+
+    Raises CouldNotStart, and OSError where the port can't be had.
+    """
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -49,20 +52,22 @@ async def listening(app: ASGIApp, *, port: int = 0, lifespan: bool = False) -> A
     config.load()
     state = ServerState()
     span = LifespanOn(config) if lifespan else None
-    if span is not None:
-        await span.startup()
-        if span.should_exit:
-            raise CouldNotStart(f"{app!r} did not start")
     app_state = span.state if span is not None else {}
+    # Before the app starts: where the port is taken, nothing has to be taken down again.
     listener = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(config, state, app_state), _HOST, port
+        lambda: _Connection(config, state, app_state), _HOST, port, start_serving=False
     )
     try:
+        if span is not None:
+            await span.startup()
+            if span.should_exit:
+                raise CouldNotStart(f"{app!r} did not start")
+        await listener.start_serving()
         yield f"http://{_HOST}:{listener.sockets[0].getsockname()[1]}"
     finally:
         listener.close()
         await _end(state)
-        if span is not None:
+        if span is not None and not span.should_exit:
             await span.shutdown()
 
 
