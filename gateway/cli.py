@@ -124,12 +124,12 @@ def verify(
 
     Exits with 0 if nothing failed, 1 if something did, and 2 if the server can't be checked or the command is wrong.
     """
-    api_key = os.environ.get(api_key_env) if api_key_env else None
-    if api_key_env and not api_key:
-        raise CommandFailed(f"the environment variable {api_key_env} is not set", exit_status=WRONG_USE)
     from gateway.verify import main as run
 
-    raise typer.Exit(run(url, model=model, tokenizer=tokenizer, json_output=as_json, api_key=api_key))
+    status = run(
+        url, model=model, tokenizer=tokenizer, json_output=as_json, api_key_env=api_key_env, environ=os.environ
+    )
+    raise typer.Exit(status)
 
 
 @sessions.command("list")

@@ -86,7 +86,8 @@ class Dispatcher:
                 failure = exc
         assert failure is not None
         if isinstance(failure, NothingSent):
-            raise NoBackendAvailable(f"No backend could be reached. The last try: {failure.why}") from failure
+            words = f"No backend could be reached. The last try was `{failure.backend}`: {failure.why}"
+            raise NoBackendAvailable(words) from failure
         raise BadGateway(f"The backend `{failure.backend}` gave no answer: {failure.why}") from failure
 
     async def _candidates(self, order: Order) -> list[Backend]:
@@ -95,10 +96,7 @@ class Dispatcher:
         try:
             return self._backends.candidates(order.session_id, model, order.pinned)
         except NoBackend:
-            raise NoBackendAvailable(
-                "No backend is configured. Start the gateway with `--backend http://HOST:PORT`, "
-                "or add one with POST /api/admin/backends."
-            ) from None
+            raise NoBackendAvailable() from None
         except ModelNotServed:
             # A model may have been loaded since the backends were last asked.
             await self._backends.ask_models_again()
@@ -131,7 +129,7 @@ class Dispatcher:
                 backend.answered()
                 attempted(answer.status)
                 return Dispatched(plan, backend, answer)
-            corrected, refused = await self._refused(adapter, plan, answer)
+            corrected, refused = await self._refused(backend, adapter, plan, answer)
         except UpstreamError as exc:
             attempted(None, f"{exc.kind}: {exc.why}")
             if isinstance(exc, TimedOut):
@@ -165,7 +163,7 @@ class Dispatcher:
             raise TimedOut(backend.name, why) from exc
 
     async def _refused(
-        self, adapter: Adapter, plan: Plan, answer: UpstreamAnswer
+        self, backend: Backend, adapter: Adapter, plan: Plan, answer: UpstreamAnswer
     ) -> tuple[Server | None, BackendRefused]:
         """What a status other than 200 means: perhaps a flag of ours, to be left out from now on; else the agent's."""
         try:
@@ -173,6 +171,10 @@ class Dispatcher:
         finally:
             await answer.close()
         error = read_error(answer.status, body)
+        if answer.content_type == "text/html":
+            # A page is of another program at that address, or of a proxy before the server.
+            words = f"answers, but not as an inference server does: status {answer.status}, «{error.message}»"
+            error = Error(f"The backend `{backend.name}` {words}", code=error.code)
         headers = [(name, answer.headers[name]) for name in _REFUSAL_HEADERS if name in answer.headers]
         status = answer.status
         if not 400 <= status <= 599:

@@ -105,8 +105,17 @@ class Stopping(Refusal):
 
 
 class NoBackendAvailable(Refusal):
+    """There is no backend, or none that can be reached."""
+
     status = 503
     code = "no_backend"
+
+    def __init__(
+        self,
+        message: str = "No backend is configured. Start the gateway with `--backend http://HOST:PORT`, "
+        "or add one with POST /api/admin/backends.",
+    ) -> None:
+        super().__init__(message)
 
 
 class BackendTimeout(Refusal):

@@ -91,7 +91,8 @@ class Asker:
                     await asyncio.shield(dispatched.close())
         except BackendRefused as exc:
             words = f"{exc.status}: {exc.error.message}"
-            raise NotHeard(words, refused=400 <= exc.status < 500) from exc
+            # A key that is refused says nothing of what the server can.
+            raise NotHeard(words, refused=400 <= exc.status < 500 and exc.status not in (401, 403)) from exc
         except (Refusal, UpstreamError) as exc:
             raise NotHeard(str(exc), refused=False) from exc
         except TimeoutError as exc:

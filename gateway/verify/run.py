@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import get_args
 
-from pydantic import SecretStr
-
-from adapters.engines import UnknownEngine
 from adapters.schema import Capture
 from gateway.backends import Backend, Backends
 from gateway.commands.errors import CommandFailed
 from gateway.detection import Detection
 from gateway.dispatch import Dispatcher
-from gateway.settings import BackendSettings
+from gateway.models import KeyRefused, NotListed, models_of
+from gateway.settings import BackendSettings, SettingsError
 from gateway.upstream import Upstream, UpstreamError
 from gateway.verify.asking import Asker, Heard, NotHeard
 from gateway.verify.checks import CHECKS, PLAIN, Decoder
@@ -24,15 +23,32 @@ from gateway.verify.tokenizer import load
 _PATIENCE = 300.0
 
 
-def main(url: str, *, model: str | None, tokenizer: str | None, json_output: bool, api_key: str | None) -> int:
+def main(
+    url: str,
+    *,
+    model: str | None,
+    tokenizer: str | None,
+    json_output: bool,
+    api_key_env: str | None,
+    environ: Mapping[str, str],
+) -> int:
     """0: every check passed or can't be made; 1: one failed; 2: the server can't be asked. Raises CommandFailed."""
+    try:
+        settings = _settings(url, api_key_env, environ)
+    except SettingsError as exc:
+        raise CommandFailed(str(exc), exit_status=2) from exc
     decoder = load(tokenizer) if tokenizer is not None else None
-    settings = BackendSettings.parse(url)
-    if api_key is not None:
-        settings = settings.model_copy(update={"api_key": SecretStr(api_key)})
     report = asyncio.run(verify(settings, model=model, decoder=decoder))
     (write_json if json_output else show)(report)
     return report.exit_status
+
+
+def _settings(url: str, api_key_env: str | None, environ: Mapping[str, str]) -> BackendSettings:
+    """Raises SettingsError."""
+    settings = BackendSettings.parse(url)
+    if api_key_env is not None:
+        settings = settings.model_copy(update={"api_key_env": api_key_env})
+    return settings.with_key_from(environ)
 
 
 async def verify(settings: BackendSettings, *, model: str | None, decoder: Decoder | None) -> Report:
@@ -44,15 +60,18 @@ async def verify(settings: BackendSettings, *, model: str | None, decoder: Decod
             server = await backends.server(backend)
         except UpstreamError as exc:
             return Report(settings.url, error=f"the server can't be asked: {exc}")
-        except UnknownEngine as exc:
-            raise CommandFailed(str(exc), exit_status=2) from exc
         finally:
             await backends.close()
+        try:
+            await models_of(backend, upstream, patience=5.0)
+            untold = "does not say which models it serves"
+        except KeyRefused as exc:
+            return Report(settings.url, error=f"the server {exc}")
+        except NotListed as exc:
+            untold = str(exc)
         asked = model or next(iter(server.models), None)
         if asked is None:
-            raise CommandFailed(
-                f"{settings.url} does not say which models it serves: give one with --model", exit_status=2
-            )
+            raise CommandFailed(f"{settings.url} {untold}: give a model with --model", exit_status=2)
         asker = Asker(Dispatcher(backends, upstream, first_byte_timeout=_PATIENCE), asked, patience=_PATIENCE)
         rows = tuple([Row(check, await check.finding(asker, decoder)) for check in CHECKS])
         captured = await _captured(asker)

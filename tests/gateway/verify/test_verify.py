@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
+from pydantic import SecretStr
 
 from adapters.answer import AnswerReader
 from adapters.engines import adapter_for
@@ -165,15 +167,30 @@ async def test_equal_calls_are_asked_once() -> None:
 
 def test_a_server_that_is_not_there_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    assert main(url, model=None, tokenizer=None, json_output=True, api_key=None) == 2
+    assert main(url, model=None, tokenizer=None, json_output=True, api_key_env=None, environ={}) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["url"] == url
     assert "can't be asked" in told["error"]
 
 
-async def test_an_unknown_engine_is_named() -> None:
-    with pytest.raises(CommandFailed, match="unknown engine 'nosuch'"):
-        await verified(ScriptedServer("vllm"), engine="nosuch")
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("localhost:8000", "write for instance http://localhost:8000"),
+        ("http://", "write for instance http://localhost:8000"),
+        ("ftp://x", "write for instance http://localhost:8000"),
+        ("", "write for instance http://localhost:8000"),
+        ("http://u:p@h", "has credentials in its URL"),
+        ("http://h:99999", "is not a URL"),
+        ("http://h,engin=vllm", "did you mean engine?"),
+        ("http://h,engine=vlm", "did you mean vllm?"),
+        ("http://h,api_key_env=NO_SUCH_KEY", "the environment variable NO_SUCH_KEY is not set"),
+    ],
+)
+def test_a_url_that_is_none_is_a_sentence_and_status_2(url: str, says: str) -> None:
+    with pytest.raises(CommandFailed, match=re.escape(says)) as caught:
+        main(url, model=None, tokenizer=None, json_output=False, api_key_env=None, environ={})
+    assert caught.value.exit_status == 2
 
 
 async def test_a_server_that_names_no_model_has_to_be_told_one() -> None:
@@ -185,18 +202,46 @@ async def test_a_server_that_names_no_model_has_to_be_told_one() -> None:
 
 def test_a_tokenizer_is_never_downloaded() -> None:
     with pytest.raises(CommandFailed, match="there is no such folder"):
-        main("http://127.0.0.1:1", model=None, tokenizer="org/model", json_output=False, api_key=None)
+        main("http://127.0.0.1:1", model=None, tokenizer="org/model", json_output=False, api_key_env=None, environ={})
 
 
-async def test_the_command_asks_with_the_key_that_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("option", "flag"), [("", "KEY"), (",api_key_env=KEY", None)])
+async def test_the_command_asks_with_the_key_that_it_is_given(
+    capsys: pytest.CaptureFixture[str], option: str, flag: str | None
+) -> None:
     server = ScriptedServer("vllm", api_key="secret")
     async with running(server) as url:
-        status = await asyncio.to_thread(main, url, model=None, tokenizer=None, json_output=True, api_key="secret")
+        status = await asyncio.to_thread(
+            main,
+            url + option,
+            model=None,
+            tokenizer=None,
+            json_output=True,
+            api_key_env=flag,
+            environ={"KEY": "secret"},
+        )
     told = json.loads(capsys.readouterr().out)
     assert status == 0
     assert told["engine"] == "vllm"
     assert {check["name"]: check["result"] for check in told["checks"]}["n = 2"] == "pass"
     assert "secret" not in json.dumps(told)
+
+
+async def test_a_key_that_is_refused_or_missing_is_said_and_is_no_pass() -> None:
+    async with running(ScriptedServer("vllm", api_key="secret")) as url:
+        without = await verify(BackendSettings(url=url), model="scripted", decoder=None)
+        wrong = await verify(BackendSettings(url=url, api_key=SecretStr("other")), model=None, decoder=None)
+    assert without.error == "the server wants a key (api_key_env=): 401, Invalid API key"
+    assert wrong.error == "the server refuses the key that it is given: 401, Invalid API key"
+    assert (without.exit_status, wrong.exit_status) == (2, 2)
+
+
+async def test_a_program_that_is_no_inference_server_is_said() -> None:
+    page = b"<html><head><title>Error response</title></head></html>"
+    head = b"HTTP/1.1 501 Unsupported\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    async with ReplayServer(head % len(page) + page).running() as url:
+        with pytest.raises(CommandFailed, match="answers, but not as an inference server does: status 501"):
+            await verify(BackendSettings(url=url), model=None, decoder=None)
 
 
 async def test_the_table_has_each_check_and_its_result(capsys: pytest.CaptureFixture[str]) -> None:
