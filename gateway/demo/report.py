@@ -63,18 +63,24 @@ def show_tokens(console: Console, session: Captured) -> None:
     )
 
 
-def show_next(console: Console, url: str, *, serving: bool) -> None:
-    table = Table.grid(padding=(0, 2, 0, 0))
+def show_next(console: Console, url: str, program: str, *, serving: bool) -> None:
+    """`program` is the command as it can be typed here."""
     if serving:
-        table.add_row("API", Text(f"{url}/docs", "cyan"))
-        table.add_row("traces", f"rollout-gateway traces list --url {url}")
-        table.add_row("agents", f"base_url = {url}/sessions/my-session/v1")
-        table.add_row("stop", "Ctrl-C")
+        rows = {
+            "API": f"{url}/docs",
+            "traces": f"{program} traces list --url {url}",
+            "agents": f"base_url = {url}/sessions/my-session/v1",
+            "stop": "Ctrl-C",
+        }
     else:
-        table.add_row("look around in it", "rollout-gateway demo --serve")
-        table.add_row("check your own server", "rollout-gateway verify http://localhost:8000")
-        table.add_row("put a gateway before it", "rollout-gateway serve --backend http://localhost:8000")
-    console.print(table, soft_wrap=True)
+        rows = {
+            "look around in it": f"{program} demo --serve",
+            "check your own server": f"{program} verify http://localhost:8000",
+            "put a gateway before it": f"{program} serve --backend http://localhost:8000",
+        }
+    width = max(map(len, rows))
+    for name, what in rows.items():
+        console.out(f"{name:<{width}}  {what}", highlight=False)  # Never cut: commands are to be copied.
 
 
 def _each(words: Iterable[str]) -> str:

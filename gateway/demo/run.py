@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
+import sys
 import tempfile
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,7 @@ from adapters.scripts.replies import by_turn
 from adapters.scripts.speech import Called, say
 from gateway.app import create_app
 from gateway.commands.errors import CommandFailed
+from gateway.commands.program import typed
 from gateway.demo.agent import run_agent
 from gateway.demo.captured import Captured, Trace
 from gateway.demo.report import show_next, show_table, show_tokens
@@ -45,13 +49,20 @@ def main(*, serve: bool, port: int | None) -> int:
     """0 if every token that was sampled is in the database, exactly; 1 otherwise. Raises CommandFailed."""
     console = Console(highlight=False)
     try:
-        return asyncio.run(_demo(console, serve=serve, port=port or 0))
-    except KeyboardInterrupt:
+        return asyncio.run(_until_told_to_stop(_demo(console, serve=serve, port=port or 0)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return 0
     except OSError as exc:
         if exc.errno != errno.EADDRINUSE:
             raise
         raise CommandFailed(f"port {port} is in use; without --port any free one is taken") from exc
+
+
+async def _until_told_to_stop(demo: Coroutine[object, object, int]) -> int:
+    """SIGTERM takes it down in order, as asyncio itself has SIGINT do: or its folder would stay behind."""
+    task = asyncio.ensure_future(demo)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
 
 
 async def _demo(console: Console, *, serve: bool, port: int) -> int:
@@ -77,7 +88,7 @@ async def _demo(console: Console, *, serve: bool, port: int) -> int:
         if defects:
             return 1
         console.print("Each id and each logprob is the one that its server sampled.\n", style="bold")
-        show_next(console, gateway, serving=serve)
+        show_next(console, gateway, typed(sys.argv[0], Path.cwd()), serving=serve)
         if serve:
             await asyncio.Event().wait()
         return 0
