@@ -17,7 +17,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from storage.errors import CannotOpen, Unavailable
 from storage.file_lock import FileLock
 from storage.migrate import migrate
-from storage.statements import Question, Statement
+from storage.statements import Question, Statement, execute
 
 READERS: Final = 4
 _WRITER_WAITS_MS: Final = 1_000
@@ -153,6 +153,6 @@ def _sqlite_engine(path: Path, waits_ms: int, *, begin: str, size: int) -> Engin
     @event.listens_for(engine, "begin")
     def begin_transaction(connection: Connection) -> None:
         # A writer that first reads would otherwise find the file locked at its first write, without waiting.
-        connection.exec_driver_sql(begin)
+        execute(connection, begin)
 
     return engine

@@ -7,7 +7,7 @@ asked again for each row and batch, which is most of what a small batch would co
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -19,6 +19,21 @@ from sqlalchemy.sql.dml import UpdateBase
 
 _AS_THEY_ARE: Final = (Boolean, Float, LargeBinary)
 """SQLAlchemy would turn each such value into one of the kind that it is; every driver takes bools, floats and bytes."""
+
+
+def execute(db: Connection, sql: str, rows: Sequence[tuple[Any, ...]] | None = None) -> None:
+    """What `exec_driver_sql` does, but for its account of what it does. Raises SQLAlchemy's DBAPIError."""
+    refused = db.dialect.loaded_dbapi.Error
+    cursor = db.connection.cursor()
+    try:
+        if rows is None:
+            cursor.execute(sql)
+        else:
+            cursor.executemany(sql, rows)
+    except refused as exc:
+        raise DBAPIError.instance(sql, rows, exc, refused, dialect=db.dialect) from exc
+    finally:
+        cursor.close()
 
 
 class Question:
@@ -58,7 +73,7 @@ class Question:
 class Statement:
     """An insert or update of many rows, each a mapping by the names of its parameters."""
 
-    __slots__ = ("_dialect", "_processes", "_sql", "_values")
+    __slots__ = ("_processes", "_sql", "_values")
 
     def __init__(self, statement: UpdateBase, dialect: Dialect, names: Iterable[str]) -> None:
         """`names` are those of the columns and parameters that each row has."""
@@ -67,7 +82,6 @@ class Statement:
         order = compiled.positiontup
         assert order is not None, "the dialect's parameters have places, not names"
         self._sql: Final = compiled.string
-        self._dialect: Final = dialect
         self._values: Final = itemgetter(*order)  # Of one name alone this would give no tuple; each has two or more.
         self._processes: Final = [
             (position, process)
@@ -78,17 +92,8 @@ class Statement:
 
     def execute(self, db: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """In the caller's transaction. Raises SQLAlchemy's DBAPIError."""
-        parameters = [self._parameters(row) for row in rows]
-        if not parameters:
-            return
-        refused = self._dialect.loaded_dbapi.Error
-        cursor = db.connection.cursor()
-        try:
-            cursor.executemany(self._sql, parameters)
-        except refused as exc:
-            raise DBAPIError.instance(self._sql, parameters, exc, refused, dialect=self._dialect) from exc
-        finally:
-            cursor.close()
+        if parameters := [self._parameters(row) for row in rows]:
+            execute(db, self._sql, parameters)
 
     def _parameters(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         values = list(self._values(row))
