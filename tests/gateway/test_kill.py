@@ -10,8 +10,9 @@ import json
 import multiprocessing
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,14 @@ def _is_right(trace: Trace, speech: Any) -> None:
     assert trace.choices[0].logprobs == speech.logprobs
 
 
+async def _a_trace_in(database: Path) -> None:
+    """Returns once another process sees one."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+        async with asyncio.timeout(30):
+            while not db.execute("select 1 from traces").fetchone():
+                await asyncio.sleep(0.01)
+
+
 async def test_a_call_in_flight_at_a_kill_is_interrupted(tmp_path: Path) -> None:
     from gateway.scripted import Fault
 
@@ -111,7 +120,7 @@ async def test_a_call_in_flight_at_a_kill_is_interrupted(tmp_path: Path) -> None
                 b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(body)) + body
             )
             await reader.readuntil(b"data: ")
-            await asyncio.sleep(0.2)
+            await _a_trace_in(tmp_path / "rollouts.db")
             os.kill(process.pid, signal.SIGKILL)
             writer.close()
     (trace,) = await traces_in(tmp_path / "rollouts.db")
