@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from storage import sessions as session_rows
 from storage.database import Database
+from storage.errors import Unavailable
 from storage.tables import sessions
 from tests.storage.examples import session
 
@@ -47,3 +48,20 @@ def test_what_the_database_refuses_has_sqlalchemys_name(database: Database) -> N
     insert = database.prepare(database.insert(sessions), sessions.c.keys())
     with database.write_connection() as db, pytest.raises(IntegrityError):
         insert.execute(db, rows("a", "a"))
+
+
+def test_a_question_gives_its_row_as_the_types_say(database: Database) -> None:
+    with database.write_connection() as db, db.begin():
+        database.prepare(database.insert(sessions), sessions.c.keys()).execute(db, rows("a"))
+    ask = database.question(session_rows.FOUND)
+    assert session_rows.from_row(ask("a")) == session("a")
+    assert set(ask("never")) == {None}
+
+
+def test_a_question_that_the_database_does_not_answer_says_so(database: Database) -> None:
+    ask = database.question(session_rows.FOUND)
+    with database.write_connection() as db:
+        db.exec_driver_sql("DROP TABLE tombstones")
+        db.commit()
+    with pytest.raises(Unavailable, match="tombstones"):
+        ask("a")
