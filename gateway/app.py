@@ -21,6 +21,7 @@ from gateway.dialects.table import ENDPOINTS
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.health import Endpoint, Health
+from gateway.introduction import introduced
 from gateway.known_backends import known_backends
 from gateway.models import list_models
 from gateway.proxy import Proxy, ProxySettings
@@ -104,6 +105,7 @@ async def opened(
         retokenizer = Retokenizer()
         stack.callback(retokenizer.close)
         await retokenizer.warm(backend.tokenizer for backend in settings.backends if backend.tokenizer is not None)
+        await stack.enter_async_context(introduced(backends))
         exchange = ExchangeParts(
             sessions=sessions,
             store=store,

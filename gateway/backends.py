@@ -161,6 +161,15 @@ class Backends:
         backend.server = None
         return await self.server(backend)
 
+    async def know(self, backend: Backend) -> None:
+        """Have one backend asked if it is unknown; it is marked if it does not answer."""
+        try:
+            await self.server(backend)
+        except UpstreamError as exc:
+            # Of several that waited for one question the first has marked it.
+            if not self.is_down(backend):
+                self.failed(backend, exc.why)
+
     async def know_all(self) -> None:
         """Have every backend asked that is unknown and up; one that does not answer is marked."""
         now = self._clock()
@@ -186,12 +195,7 @@ class Backends:
             backend.server = None
 
     async def _ask_each(self, backends: list[Backend]) -> None:
-        answers = await asyncio.gather(*(self.server(backend) for backend in backends), return_exceptions=True)
-        for backend, answer in zip(backends, answers, strict=True):
-            if isinstance(answer, UpstreamError):
-                self.failed(backend, answer.why)
-            elif isinstance(answer, BaseException):
-                raise answer
+        await asyncio.gather(*(self.know(backend) for backend in backends))
 
     async def _ask(self, backend: Backend) -> Server:
         try:

@@ -1,4 +1,7 @@
-"""`/healthz` and `/readyz`: whether the process lives, and whether it should be given calls."""
+"""`/healthz` and `/readyz`: whether the process lives, and whether a call would be served.
+
+Not ready is a gateway that stops, can't record, has no backend, or has just failed to reach any of those it has.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ class Health:
         counts = self._store.counts()
         if not counts.writer_alive or counts.unable is not None:
             problems.append(f"nothing can be recorded: {counts.unable or 'the writer is not running'}")
-        if self._backends.all() and all(map(self._backends.is_down, self._backends.all())):
+        backends = self._backends.all()
+        if not backends:
+            problems.append("no backend is configured: start with --backend URL, or POST /api/admin/backends")
+        elif all(map(self._backends.is_down, backends)):
             problems.append("no backend can be reached")
         return problems
 

@@ -1,0 +1,44 @@
+"""What the backends are, in a line of the log each, as soon as the gateway has started."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gateway.backends import Backend, Backends
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def introduced(backends: Backends) -> AsyncIterator[None]:
+    """Asks them beside whatever else goes on: neither the start nor a call waits for one that does not answer."""
+    asking = asyncio.create_task(introduce(backends), name="introduce backends")
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.wait([asking])
+
+
+async def introduce(backends: Backends) -> None:
+    await asyncio.gather(*(_introduce(backend, backends) for backend in backends.all()))
+
+
+async def _introduce(backend: Backend, backends: Backends) -> None:
+    await backends.know(backend)
+    if backend.server is None:
+        logger.warning(
+            "backend %s is not reachable yet, and is asked again at the first call: %s",
+            backend.name,
+            backend.last_error,
+        )
+        return
+    server = backend.server
+    kind = " ".join(part for part in (server.engine, server.version, server.variant) if part)
+    models = backend.settings.models or server.models
+    logger.info(
+        "backend %s is %s (%s), models: %s", backend.name, kind, server.known, ", ".join(models) or "it names none"
+    )
