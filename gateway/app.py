@@ -135,6 +135,7 @@ async def opened(
                 store=store,
                 sessions=sessions,
                 backends=backends,
+                tokenizers=retokenizer,
                 settings=settings,
                 counters=counters,
                 gateway_id=gateway_id,

@@ -35,8 +35,14 @@ class Retokenizer:
         self._encoders: dict[str, asyncio.Future[Encoder]] = {}
 
     async def warm(self, tokenizers: Iterable[str]) -> None:
-        """Load these, so that no call has to wait for it. Raises TokenizerUnavailable."""
+        """Load these, so that no call has to wait for it. Raises TokenizerUnavailable.
+
+        One that failed before is tried anew, which calls don't do: its folder may be there by now.
+        """
         for tokenizer in dict.fromkeys(tokenizers):
+            known = self._encoders.get(tokenizer)
+            if known is not None and known.done() and (known.cancelled() or known.exception() is not None):
+                del self._encoders[tokenizer]
             await self._encoder(tokenizer)
 
     async def completion(self, tokenizer: str, request: CanonicalRequest, completion: Completion) -> Completion:

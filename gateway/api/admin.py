@@ -67,6 +67,9 @@ async def add_backend(body: NewBackend, request: Request, parts: Parts) -> Respo
     if any(other.name == backend.name for other in parts.backends.all()):
         # Told before it is asked; `add` says so again where another has come meanwhile.
         raise BackendExists(f"A backend named `{backend.name}` exists already; remove it first.")
+    if body.tokenizer is not None:
+        # A wrong one would be found out by the first call, whose trace then has no ids.
+        await parts.tokenizers.warm([body.tokenizer])
     await parts.backends.server(backend)
     parts.backends.add(backend)
     try:

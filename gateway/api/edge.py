@@ -42,8 +42,11 @@ class Edge:
             return
         except Exception as exc:
             problem = problem_of(exc, request_id)
-            if problem is None or problem.status >= 500:
-                logger.exception("%s %s failed, request %s", scope["method"], scope["path"], request_id)
+            call = f"{scope['method']} {scope['path']}, request {request_id}"
+            if problem is None:
+                logger.exception("%s failed", call)
+            elif problem.status >= 500:
+                logger.error("%s: %d, %s", call, problem.status, problem.detail)
             if answer.started:
                 # Half an answer must not look like a whole one: the server cuts the connection.
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Protocol
@@ -28,6 +28,14 @@ class ApiStore(Protocol):
     def counts(self) -> StoreCounts: ...
 
 
+class Tokenizers(Protocol):
+    """What the API needs of the tokenizers of backends that give text alone."""
+
+    async def warm(self, tokenizers: Iterable[str]) -> None:
+        """Raises TokenizerUnavailable."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ApiParts:
     """Everything that the API is given. It owns none of it: the root application opens and closes."""
@@ -35,6 +43,7 @@ class ApiParts:
     store: ApiStore
     sessions: Sessions
     backends: Backends
+    tokenizers: Tokenizers
     settings: Settings
     counters: Counters
     gateway_id: str

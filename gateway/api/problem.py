@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from gateway.backends import BackendExists, UnknownBackend
 from gateway.refusals import Refusal
 from gateway.settings.errors import sentence
+from gateway.text_encoder import TokenizerUnavailable
 from gateway.upstream import UpstreamError
 from storage.errors import (
     BadCursor,
@@ -77,6 +78,7 @@ _TABLE: Final[Mapping[type[Exception], _Row]] = {
     BackendExists: _Row(409, "backend_exists"),
     UnknownBackend: _Row(404, "backend_not_found"),
     UpstreamError: _Row(502, "backend_unreachable"),
+    TokenizerUnavailable: _Row(400, "tokenizer_unavailable"),
 }
 
 
@@ -87,7 +89,7 @@ def problem_of(exc: Exception, request_id: str) -> Problem | None:
     if isinstance(exc, RequestValidationError):
         errors = tuple(_field_problem(error) for error in _details(exc))
         detail = "; ".join(f"{error.field}: {error.message}" for error in errors)
-        return _problem(400, "invalid_request", detail, request_id, errors)
+        return Problem("Bad Request", 400, _ended(detail), "invalid_request", request_id, errors=errors)
     if isinstance(exc, HTTPException):
         code = HTTPStatus(exc.status_code).name.lower()
         return _problem(exc.status_code, code, str(exc.detail), request_id)
@@ -112,11 +114,13 @@ def headers_for(exc: Exception) -> list[tuple[str, str]]:
     return []
 
 
-def _problem(status: int, code: str, detail: str, request_id: str, errors: tuple[FieldProblem, ...] = ()) -> Problem:
-    detail = detail[:1].upper() + detail[1:]
-    if not detail.endswith((".", "?", "!")):
-        detail += "."
-    return Problem(HTTPStatus(status).phrase, status, detail, code, request_id, errors=errors)
+def _problem(status: int, code: str, detail: str, request_id: str) -> Problem:
+    sentence = _ended(detail[:1].upper() + detail[1:])
+    return Problem(HTTPStatus(status).phrase, status, sentence, code, request_id)
+
+
+def _ended(detail: str) -> str:
+    return detail if detail.endswith((".", "?", "!")) else f"{detail}."
 
 
 def _details(exc: RequestValidationError) -> Sequence[ErrorDetails | Any]:

@@ -42,6 +42,7 @@ async def test_a_backend_that_was_added_is_the_same_after_a_restart(tmp_path: Pa
     assert set(named) == set(BackendSettings.model_fields) - {"api_key"}
     async with api(tmp_path, environ=ENVIRON) as served:
         served.detector.servers[URL] = Server("sglang", "0.5.9", models=("m",), known="configured")
+        served.tokenizers.folders = {"/models/m"}
         added = await served.client.post("/api/admin/backends", json=named)
         assert added.status_code == 201
         (before,) = served.backends.all()

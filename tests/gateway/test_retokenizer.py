@@ -70,6 +70,28 @@ async def test_a_tokenizer_is_loaded_once_however_many_ask() -> None:
     retokenizer.close()
 
 
+async def test_one_that_failed_is_loaded_anew_when_it_is_named_again_and_not_by_each_call() -> None:
+    folders: set[str] = set()
+    loads: list[str] = []
+
+    def load(path: str) -> Letters:
+        loads.append(path)
+        if path not in folders:
+            raise TokenizerUnavailable(f"{path} is not there")
+        return Letters()
+
+    retokenizer = Retokenizer(load)
+    with pytest.raises(TokenizerUnavailable, match="m is not there"):
+        await retokenizer.warm(["m"])
+    assert (await retokenizer.completion("m", CHAT, TEXT)).choices[0].token_ids is None
+    assert loads == ["m"]
+    folders.add("m")
+    await retokenizer.warm(["m"])
+    assert (await retokenizer.completion("m", CHAT, TEXT)).choices[0].token_ids == TokenIds([97, 98])
+    assert loads == ["m", "m"]
+    retokenizer.close()
+
+
 async def test_an_engines_own_ids_ask_nobody() -> None:
     def load(path: str) -> Letters:
         raise AssertionError("not needed")
@@ -120,9 +142,9 @@ async def test_what_cannot_be_rendered_or_loaded_leaves_the_answer_with_the_reas
     for _ in range(2):
         made = await missing.completion("/nowhere/m", CHAT, TEXT)
         assert "/nowhere/m is no folder of this machine" in made.anomalies[0]
+    assert len(caplog.records) == 1
     with pytest.raises(TokenizerUnavailable):
         await missing.warm(["/nowhere/m"])
-    assert len(caplog.records) == 1
     retokenizer.close()
     missing.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from gateway.backends import Backend, Backends
 from gateway.exchange import Counters
 from gateway.sessions import Sessions
 from gateway.settings import BackendSettings, load
+from gateway.text_encoder import TokenizerUnavailable
 from gateway.upstream import NothingSent
 from storage.store import Store
 
@@ -44,12 +45,27 @@ class Detector:
 
 
 @dataclass
+class Tokenizers:
+    """Those that there are; of any other it says that it is not there."""
+
+    folders: set[str] = field(default_factory=set)
+
+    async def warm(self, tokenizers: Iterable[str]) -> None:
+        for folder in tokenizers:
+            if folder not in self.folders:
+                raise TokenizerUnavailable(
+                    f"the tokenizer {folder} is no folder of this machine; nothing is downloaded"
+                )
+
+
+@dataclass
 class Api:
     client: httpx.AsyncClient
     store: Store
     sessions: Sessions
     backends: Backends
     detector: Detector
+    tokenizers: Tokenizers
     parts: ApiParts
     app: Router
 
@@ -73,13 +89,14 @@ async def api(
 ) -> AsyncIterator[Api]:
     told = load(environ={}, flags={"database": f"sqlite:///{tmp_path / 'rollouts.db'}", **settings})
     store = Store.open(told.database, gateway_id="gateway-1")
-    detector = Detector()
+    detector, tokenizers = Detector(), Tokenizers()
     known = Backends([Backend(BackendSettings.parse(each)) for each in backends], detector)
     sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in told.keys])
     parts = ApiParts(
         store=spoil(store),
         sessions=sessions,
         backends=known,
+        tokenizers=tokenizers,
         settings=told,
         counters=Counters(answered=3, recorded=3),
         gateway_id="gateway-1",
@@ -90,7 +107,7 @@ async def api(
     transport = httpx.ASGITransport(root, client=(peer, 40000))
     try:
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
-            yield Api(client, store, sessions, known, detector, parts, root)
+            yield Api(client, store, sessions, known, detector, tokenizers, parts, root)
     finally:
         await store.close()
 

@@ -39,6 +39,21 @@ async def test_a_backend_that_does_not_answer_is_not_added(tmp_path: Path) -> No
         assert await served.store.backends() == ()
 
 
+async def test_a_backend_whose_tokenizer_is_not_there_is_not_added(tmp_path: Path) -> None:
+    named = {"url": "http://10.0.0.1:8000", "engine": "openai", "tokenizer": "/models/m"}
+    async with api(tmp_path) as served:
+        served.detector.servers["http://10.0.0.1:8000"] = Server("openai", models=("m",))
+        refused = await served.client.post("/api/admin/backends", json=named)
+        assert (refused.status_code, refused.json()["code"]) == (400, "tokenizer_unavailable")
+        assert refused.json()["detail"] == (
+            "The tokenizer /models/m is no folder of this machine; nothing is downloaded."
+        )
+        assert served.backends.all() == []
+        assert await served.store.backends() == ()
+        served.tokenizers.folders = {"/models/m"}
+        assert (await served.client.post("/api/admin/backends", json=named)).status_code == 201
+
+
 async def test_a_name_is_given_once_and_is_the_address_unless_told(tmp_path: Path) -> None:
     async with api(tmp_path) as served:
         served.detector.servers["http://10.0.0.1:8000/a"] = VLLM

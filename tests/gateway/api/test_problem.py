@@ -56,6 +56,29 @@ async def test_an_error_is_a_problem_with_its_request_id(
     logged = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert bool(logged) == (status >= 500)
     assert all("mine" in record.getMessage() for record in logged)
+    # A traceback is for what nobody foresaw.
+    assert [record.exc_info is not None for record in logged] == ([code == "internal_error"] if logged else [])
+
+
+async def test_a_backend_that_cannot_be_reached_is_one_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api(tmp_path, backends=("http://10.0.0.1:8000,name=a",)) as served:
+        for path in ("/api/admin/backends", "/api/admin/backends/a/probe"):
+            caplog.clear()
+            answer = await served.client.post(path, json={"url": "http://10.0.0.2:8000"})
+            assert answer.status_code == 502
+            [record] = caplog.records
+            assert record.exc_info is None
+            assert record.getMessage().startswith(f"POST {path}, request ")
+            assert record.getMessage().endswith("502, Connection refused.")
+
+
+async def test_a_fields_name_is_written_as_the_field_is(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        wrong = (await served.client.post("/api/sessions", json={"run_id": ""})).json()
+    assert [error["field"] for error in wrong["errors"]] == ["run_id"]
+    assert wrong["detail"].startswith("run_id: ")
 
 
 async def test_a_405_says_what_is_allowed(tmp_path: Path) -> None:
