@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,13 @@ async def gateway(
         httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as agent,
     ):
         yield Running(url, agent, database)
+
+
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Returns once it is so. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 async def traces_in(database: Path, **query: Any) -> list[Trace]:

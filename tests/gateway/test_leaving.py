@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from adapters.scripts.replies import of_length
 from gateway.scripted import Fault, ScriptedServer, running
-from tests.gateway.harness import CHAT, HELLO, Running, gateway, traces_in
+from tests.gateway.harness import CHAT, HELLO, Running, gateway, traces_in, until
 
 LONG: dict[str, Any] = {**HELLO, "max_tokens": 400}
 SECONDS = 1.0
@@ -35,22 +34,16 @@ PHASES = {
 }
 
 
-async def _until(condition: Callable[[], object], seconds: float) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 async def _leave(served: Running, server: ScriptedServer, *, stream: bool, fault: Fault, seen: int = 0) -> None:
     """Call, and close the connection as soon as the server is at work and so many events have come."""
     server.faults.append(fault)
     before = len(server.calls)
     calling = asyncio.create_task(_call(served.url, stream=stream, seen=seen))
-    await _until(lambda: len(server.calls) > before, 5.0)
+    await until(lambda: len(server.calls) > before)
     if seen == 0:
         at_work = server.calls[-1]
         if fault.delay == 0.0:
-            await _until(lambda: at_work.status is not None, 5.0)
+            await until(lambda: at_work.status is not None)
             await asyncio.sleep(0.05)
         calling.cancel()
     with suppress(asyncio.CancelledError):
@@ -92,12 +85,12 @@ async def test_the_backend_is_let_go_within_a_second_and_the_pool_is_empty(tmp_p
         idle = _connections_to(backend)
         for _ in range(3):
             await _leave(served, server, stream=stream, fault=fault, seen=6 if fault is IN_A_STREAM else 0)
-            await _until(lambda: not server.calls[-1].open, SECONDS)
+            await until(lambda: not server.calls[-1].open, SECONDS)
             assert server.calls[-1].gone is not None
-        await _until(lambda: [status for status, _ in served.statuses()[1:]] == ["client_disconnected"] * 3, 5.0)
+        await until(lambda: [status for status, _ in served.statuses()[1:]] == ["client_disconnected"] * 3)
         assert await _in_flight(served) == (0, 0)
         # Connections that were cut are gone, and none that serves is left behind for each.
-        await _until(lambda: _connections_to(backend) <= idle, SECONDS)
+        await until(lambda: _connections_to(backend) <= idle, SECONDS)
         assert (await served.chat()).status_code == 200
     _, *traces, _ = await traces_in(tmp_path / "rollouts.db")
     for trace, call in zip(traces, server.calls[1:], strict=False):
