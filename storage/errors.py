@@ -16,7 +16,7 @@ class SchemaNewer(CannotOpen):
 
 
 class AlreadyServed(CannotOpen):
-    """Another gateway has this SQLite file open; several gateways need PostgreSQL."""
+    """Another gateway has this SQLite file open."""
 
 
 class Unavailable(StorageError):

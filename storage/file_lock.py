@@ -22,8 +22,7 @@ class FileLock:
             os.close(file)
             raise AlreadyServed(
                 f"{database} is already served by another gateway{f' (process {holder})' if holder else ''}. "
-                "A SQLite file has one gateway; several share a PostgreSQL database "
-                "(--database postgresql://…)."
+                "A SQLite file has one gateway: stop that one, or start this one with another --database."
             ) from exc
         os.truncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from gateway.commands.errors import CommandFailed
 from gateway.commands.server import Gateway, Server
 from gateway.settings import LogLevel, Settings
 
 BACKLOG = 2048
+_ADVICE: Final = {
+    errno.EADDRINUSE: "; --port 0 takes any free one",
+    errno.EADDRNOTAVAIL: "; no interface of this machine has that address",
+}
 
 
 class CannotServe(CommandFailed):
@@ -42,7 +48,7 @@ def run(
 ) -> None:
     """The same with a gateway that is made already."""
     if ready_file is not None:
-        ready_file.unlink(missing_ok=True)  # One that a killed gateway left names a dead process.
+        remove_ready_file(ready_file)  # One that a killed gateway left names a dead process.
     listener = listen(settings.host, settings.port)
     url = url_of(settings, listener)
 
@@ -62,7 +68,7 @@ def run(
     finally:
         listener.close()
         if ready_file is not None:
-            ready_file.unlink(missing_ok=True)
+            remove_ready_file(ready_file)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -73,7 +79,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as exc:
         reason = exc.strerror if isinstance(exc, socket.gaierror) else os.strerror(exc.errno or 0)
-        raise CannotServe(f"can't listen on {host} port {port}: {reason}; --port 0 takes any free one") from exc
+        advice = "" if isinstance(exc, socket.gaierror) else _ADVICE.get(exc.errno or 0, "")
+        raise CannotServe(f"can't listen on {host} port {port}: {reason}{advice}") from exc
 
 
 def url_of(settings: Settings, listener: socket.socket) -> str:
@@ -83,6 +90,14 @@ def url_of(settings: Settings, listener: socket.socket) -> str:
     address, port = listener.getsockname()[:2]
     address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def remove_ready_file(path: Path) -> None:
+    """Raises CannotServe where there can be none."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as exc:
+        raise CannotServe(f"the ready file {path} can't be written: {exc.strerror}") from exc
 
 
 def write_ready_file(path: Path, url: str) -> None:

@@ -91,7 +91,7 @@ class Settings(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"two backends are named {name!r}: give each a name of its own with name=")
         if self.workers > 1:
-            raise ValueError(too_many_workers(self.workers, self.database))
+            raise ValueError(too_many_workers(self.workers))
         if not self.keys and not is_loopback(self.host):
             raise ValueError(
                 f"host {self.host} can be reached from other machines and no keys are configured: set "
@@ -108,7 +108,8 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def too_many_workers(workers: int, database: str) -> str:
-    if database.startswith("sqlite"):
-        return f"SQLite takes one gateway process alone: --workers {workers} needs a PostgreSQL --database"
-    return f"--workers {workers}: a gateway is one process; start several on one PostgreSQL database instead"
+def too_many_workers(workers: int) -> str:
+    return (
+        f"--workers {workers}: this version stores in SQLite alone, which takes one gateway process; start it "
+        "without --workers, or several gateways with a --database and a --port each"
+    )

@@ -43,9 +43,9 @@ def test_a_schema_newer_than_the_program_is_refused_and_left_alone(tmp_path: Pat
     Database.open(str(path)).close()
 
 
-def test_a_second_gateway_on_one_file_is_told_of_postgresql(tmp_path: Path) -> None:
+def test_a_second_gateway_on_one_file_is_told_what_would_do(tmp_path: Path) -> None:
     first = Database.open(str(tmp_path / "a.db"))
-    with pytest.raises(AlreadyServed, match=rf"process {os.getpid()}.*PostgreSQL"):
+    with pytest.raises(AlreadyServed, match=rf"process {os.getpid()}.*start this one with another --database"):
         Database.open(str(tmp_path / "a.db"))
     first.close()
     Database.open(str(tmp_path / "a.db")).close()

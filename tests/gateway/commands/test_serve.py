@@ -144,6 +144,12 @@ def test_a_taken_port_is_said() -> None:
         listen("127.0.0.1", taken.getsockname()[1])
 
 
+def test_an_address_of_another_machine_is_said_and_no_other_port_advised() -> None:
+    with pytest.raises(CannotServe, match="no interface of this machine has that address") as caught:
+        listen("192.0.2.1", 0)
+    assert "--port" not in str(caught.value)
+
+
 def test_a_host_that_does_not_exist_is_said() -> None:
     with pytest.raises(CannotServe, match="can't listen on nowhere"):
         listen("nowhere.invalid", 0)
@@ -152,6 +158,13 @@ def test_a_host_that_does_not_exist_is_said() -> None:
 def test_a_ready_file_in_no_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(CannotServe, match=r"the ready file .* can't be written: No such file"):
         run(Fake(), HERE, ready_file=tmp_path / "no" / "ready", announce=lambda *_: None)
+
+
+def test_a_ready_file_that_can_be_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, why in ((Path("/"), "Is a directory"), (tmp_path / "file" / "ready", "Not a directory")):
+        with pytest.raises(CannotServe, match=f"the ready file {path} can't be written: {why}"):
+            run(Fake(), HERE, ready_file=path, announce=lambda *_: None)
 
 
 def test_the_url_is_one_that_this_machine_can_call() -> None:
