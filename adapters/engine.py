@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from adapters.answer_shape import Chunk, WholeAnswer
 from adapters.detect import Configured, Question, Replies, listed_models
+from adapters.draft import Draft
 from adapters.errors import read_error
 from adapters.openai_shape import Shape, open_answer, open_chunk
 from adapters.plan import Plan
@@ -53,8 +54,13 @@ def mode_where_streams_lose(request: CanonicalRequest, capture: Capture, why: st
     return ("streamed", None) if capture == "stream" else ("buffered", why)
 
 
+def path_of(request: CanonicalRequest) -> str:
+    """Where an engine of this shape takes such a request."""
+    return CHAT if request.endpoint == "chat" else COMPLETIONS
+
+
 class OpenAIEngine:
-    """The part of an adapter that data describes. An engine's own file gives the data and its `plan`."""
+    """The part of an adapter that data describes. An engine's own file gives the data, and mostly its `plan`."""
 
     engine: ClassVar[str]
     shape: ClassVar[Shape]
@@ -69,6 +75,8 @@ class OpenAIEngine:
     """Features that no version has of itself: of a fork, or how this one server was started."""
     owners: ClassVar[frozenset[str]] = frozenset()
     """What stands under `owned_by` where this engine lists its models."""
+    no_ids: ClassVar[str | None] = None
+    """Why an engine without a `plan` of its own tells no ids, where there is more to say than that."""
 
     def server(
         self,
@@ -94,6 +102,15 @@ class OpenAIEngine:
         if number is None:
             return self.assumed
         return frozenset().union(*(features for first, features in self.since if number >= first))
+
+    def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
+        """For an engine that gives no ids for the asking: nothing is asked for but usage."""
+        draft = Draft(request, server)
+        draft.hide_reasoning()
+        draft.translate_token_ids_flag()
+        if request.stream:
+            draft.ask_usage()
+        return draft.plan("streamed" if request.stream else "whole", path_of(request), without_ids=self.no_ids)
 
     def open_chunk(self, data: bytes, plan: Plan) -> Chunk:
         return open_chunk(data, plan.request.expected_choices)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from adapters.answer_shape import Chunk, WholeAnswer
 from adapters.detect import Replies
 from adapters.draft import Draft, Flag
-from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine, mode_where_streams_lose
+from adapters.engine import OpenAIEngine, mode_where_streams_lose, path_of
 from adapters.fold import rules_with
 from adapters.llamacpp_native import native_answer, native_chunk
 from adapters.openai_shape import Shape
@@ -80,7 +80,7 @@ class LlamaCpp(OpenAIEngine):
             draft.logprobs_asked = draft.has("logprobs")
         if mode == "streamed":
             draft.ask_usage()
-        return draft.plan(mode, CHAT if request.endpoint == "chat" else COMPLETIONS, reason)
+        return draft.plan(mode, path_of(request), reason)
 
     def open_chunk(self, data: bytes, plan: Plan) -> Chunk:
         return native_chunk(super().open_chunk(data, plan))

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from adapters.answer_shape import WholeAnswer
 from adapters.detect import Replies, listed_models
 from adapters.draft import Draft, Flag
-from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine, mode_where_streams_lose
+from adapters.engine import OpenAIEngine, mode_where_streams_lose, path_of
 from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
@@ -71,7 +71,7 @@ class MlxLm(OpenAIEngine):
             draft.logprobs_asked = True
         if mode == "streamed":
             draft.ask_usage()
-        return draft.plan(mode, CHAT if request.endpoint == "chat" else COMPLETIONS, reason, without)
+        return draft.plan(mode, path_of(request), reason, without)
 
     def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
         if plan.request.top_logprobs:

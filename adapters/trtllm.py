@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from adapters.draft import Draft
-from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine
+from adapters.engine import OpenAIEngine
 from adapters.fold import rules_with
 from adapters.openai_shape import Shape
 from adapters.places import Place, Source
-from adapters.plan import Plan
-from adapters.request import CanonicalRequest
 from adapters.rules import First, Joined
-from adapters.schema import Capture, PlanMode
-from adapters.server import Server
 
 SHAPE: Final = Shape(
     sources=(
@@ -32,7 +27,6 @@ SHAPE: Final = Shape(
     prompt=(Place("root", ("prompt_token_ids",)),),
     rules=rules_with(root={"prompt_token_ids": First}, choice={"token_ids": Joined}),
 )
-_NONE: Final = "TensorRT-LLM gives token ids only with completions that are not detokenized"
 
 
 class TensorRTLLM(OpenAIEngine):
@@ -44,12 +38,4 @@ class TensorRTLLM(OpenAIEngine):
     assumed = frozenset({"usage"})
     asks: ClassVar[Mapping[str, tuple[str, ...]]] = {"usage": ("stream_options", "include_usage")}
     owners: ClassVar = frozenset({"tensorrt_llm"})
-
-    def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
-        draft = Draft(request, server)
-        draft.hide_reasoning()
-        draft.translate_token_ids_flag()
-        if request.stream:
-            draft.ask_usage()
-        mode: PlanMode = "streamed" if request.stream else "whole"
-        return draft.plan(mode, CHAT if request.endpoint == "chat" else COMPLETIONS, without_ids=_NONE)
+    no_ids: ClassVar = "TensorRT-LLM gives token ids only with completions that are not detokenized"

@@ -14,7 +14,7 @@ from msgspec import Raw
 from adapters.answer_shape import WholeAnswer
 from adapters.detect import Question, Replies
 from adapters.draft import Draft, Flag
-from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine, parse_version
+from adapters.engine import OpenAIEngine, parse_version, path_of
 from adapters.fold import rules_with
 from adapters.openai_shape import Shape
 from adapters.places import Place, Source
@@ -122,7 +122,7 @@ class Vllm(OpenAIEngine):
         mode, reason = _mode(request, server, capture)
         if mode == "streamed":
             draft.ask_usage()
-        return draft.plan(mode, CHAT if request.endpoint == "chat" else COMPLETIONS, reason)
+        return draft.plan(mode, path_of(request), reason)
 
     def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
         surface = read_surface(answer, plan)

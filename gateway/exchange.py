@@ -33,7 +33,6 @@ logger = logging.getLogger(__name__)
 LARGE_BODY = 512 * 1024
 # What may still come after a stream's `[DONE]`: the end of its chunked body, so that the connection can be used again.
 _LINGER_SECONDS = 0.25
-_EVENT_STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ class Exchange:
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
         reader = AnswerReader(dispatched.plan, typed=responder.reads_deltas)
-        if dispatched.answer.content_type != _EVENT_STREAM:
+        if not dispatched.answer.is_event_stream:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
             return self._whole(await self._retokenized(reader, outcome, dispatched), responder)

@@ -75,6 +75,10 @@ class UpstreamAnswer:
         told = next((value for name, value in response.headers.raw if name.lower() == b"content-type"), b"")
         self.content_type = told.partition(b";")[0].strip().lower().decode("latin-1")
 
+    @property
+    def is_event_stream(self) -> bool:
+        return self.content_type == "text/event-stream"
+
     async def chunks(self, limit: int) -> AsyncIterator[bytes]:
         """The body as it arrives, up to a number of bytes. Raises CutShort or AnswerTooLarge."""
         stream = self._response.stream

@@ -78,7 +78,7 @@ def _chunks_of_choice(choice: Members, prompt: Members) -> list[Chunk]:
     # A content that is null stays null when the chunks are put together again.
     spoken = message.get("content")
     head = chunk({"role": role, "content": None if spoken is None or bytes(spoken) == b"null" else ""})
-    # vLLM's place for them in a stream is the first chunk of each choice; they are here only if the agent asked.
+    # Whoever asks for them by `return_token_ids` looks at the first chunk of each choice; others have none here.
     head.root.update(prompt)
     chunks = [head]
     said: Members = {name: value for name, value in message.items() if bytes(value) not in (b"null", b'""')}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from adapters.answer import Outcome, Piece
+from adapters.answer import DONE, Outcome, Piece
 from adapters.schema import Error
 from gateway.dialects import openai_errors
 
@@ -19,7 +19,6 @@ _NULL = rb'"(?:prompt|completion)_tokens_details"\s*:\s*null\s*'
 # Behind another member, or before all others.
 _NULL_DETAILS = re.compile(rb",\s*%b(?=[,}])|(?<=\{)\s*(?:%b(?:,\s*|(?=\})))+" % (_NULL, _NULL))
 
-DONE = b"data: [DONE]\n\n"
 # In a stream these stand on each choice's first chunk.
 _PROMPT_KEYS = frozenset({"prompt_token_ids"})
 _SHARED_KEYS = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
@@ -71,7 +70,7 @@ def event(chunk: dict[str, Any]) -> bytes:
 
 
 def without_null_details(body: bytes) -> bytes:
-    """Without the details of usage that vLLM and SGLang write as null: OpenAI's own are an object or absent.
+    """Without the details of usage that some servers write as null: OpenAI's own are an object or absent.
 
     Clients that look for the cached tokens inside them break on that. No text can look like such a member: a quote
     inside a JSON string has a backslash before it.

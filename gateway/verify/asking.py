@@ -17,7 +17,6 @@ from gateway.refusals import Refusal
 from gateway.upstream import UpstreamError
 
 _ANSWER_BYTES: Final = 64 * 1024 * 1024
-_EVENT_STREAM: Final = "text/event-stream"
 
 
 class NotHeard(Exception):
@@ -106,7 +105,7 @@ class Asker:
 async def _read(dispatched: Dispatched) -> Outcome:
     reader = AnswerReader(dispatched.plan, typed=False)
     answer = dispatched.answer
-    if answer.content_type != _EVENT_STREAM:
+    if not answer.is_event_stream:
         return reader.whole(await answer.body(_ANSWER_BYTES))
     async for data in answer.chunks(_ANSWER_BYTES):
         reader.feed(data)
