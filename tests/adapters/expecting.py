@@ -25,7 +25,7 @@ def read(example: Example, plan: Plan) -> Outcome:
 def assert_reads_as_expected(
     example: Example, plan: Plan, *, fidelity: str | None = None, ignored: frozenset[str] = frozenset()
 ) -> None:
-    """`fidelity` where design.md has another than index.json; `ignored` are keys of a choice that it has otherwise."""
+    """`fidelity` where a verdict is another than index.json's; `ignored` are keys of a choice that it has otherwise."""
     outcome, expected = read(example, plan), example.expected
     prompt = outcome.completion.prompt_token_ids
     assert (None if prompt is None else prompt.tolist()) == (

@@ -174,7 +174,7 @@ def test_an_agent_that_asks_by_vllms_flag_gets_the_ids_at_vllms_places_once() ->
     assert not any("nvext" in chunk for chunk in chunks)
 
 
-# design.md: `exact` needs the engine's own count, and these have none.
+# `exact` needs the engine's own count, and these have none.
 WITHOUT_COUNT = {"dynamo/inference_generate.json", "dynamo/chat_completion_token_ids_stream_deltas.sse"}
 EXAMPLES = [example for example in examples("dynamo") if example.status == 200]
 

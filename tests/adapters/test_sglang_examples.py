@@ -12,7 +12,7 @@ from adapters.plan import Plan
 from adapters.schema import Choice
 from tests.adapters.cases import Example, bare_plan, cut_points, examples, streamed
 
-# design.md: `exact` is earned by agreeing with the engine's own count. These examples have none, and index.json calls
+# `exact` is earned by agreeing with the engine's own count. These examples have none, and index.json calls
 # them exact for their ids alone.
 WITHOUT_COUNT = {
     "sglang/chat_sglext_framed_event.sse",

@@ -40,7 +40,7 @@ def read(one: Recording) -> Outcome:
 
 
 def tells_ids(engine: str, one: Recording) -> bool:
-    """Whether this request to this server gets ids, by wire.md."""
+    """Whether this request to this server gets ids, by what such servers were heard to say."""
     asked = one.request
     if one.path == "/generate":
         return True

@@ -14,7 +14,7 @@ from tests.adapters.expecting import assert_reads_as_expected, plan_of
 SERVER = adapter_for("trtllm").server()
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 
-# design.md: `exact` needs the engine's own count, and this has none.
+# `exact` needs the engine's own count, and this has none.
 WITHOUT_COUNT = {"trtllm/completion_detokenize_false_stream.sse"}
 
 

@@ -1,4 +1,4 @@
-"""Backends that break (failures.md D1, D2): in mid-answer, and before any byte of one."""
+"""Backends that break (docs/promises.md D1, D2): in mid-answer, and before any byte of one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BODIES: dict[str, dict[str, Any]] = {
 async def test_a_stream_that_dies_has_no_made_up_end_and_leaves_every_token_that_came(
     tmp_path: Path, path: str, n: int, ending: Ending
 ) -> None:
-    """failures.md D1. The pause lets each frame arrive before a reset throws away what was not read."""
+    """docs/promises.md D1. The pause lets each frame arrive before a reset throws away what was not read."""
     good, bad = ScriptedServer("vllm", reply=of_length(12)), ScriptedServer("vllm", reply=of_length(12))
     async with running(bad) as a, running(good) as b, gateway(tmp_path, f"{a},name=bad", f"{b},name=good") as served:
         # Whichever of the two the session goes to, it dies, and the other is not asked.
@@ -48,7 +48,7 @@ async def test_a_stream_that_dies_has_no_made_up_end_and_leaves_every_token_that
 async def test_a_whole_answer_that_dies_is_an_error_and_is_not_asked_for_again(
     tmp_path: Path, engine: str, ending: Ending
 ) -> None:
-    """failures.md D1. From SGLang the agent's stream is a buffered one: nothing of it has gone out yet."""
+    """docs/promises.md D1. From SGLang the agent's stream is a buffered one: nothing of it has gone out yet."""
     server = ScriptedServer(engine)
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         await served.chat()
@@ -65,7 +65,7 @@ async def test_a_whole_answer_that_dies_is_an_error_and_is_not_asked_for_again(
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_no_byte_at_all_is_a_502_after_one_more_try(tmp_path: Path, ending: Ending, stream: bool) -> None:
-    """failures.md D2, of a backend that stands alone."""
+    """docs/promises.md D2, of a backend that stands alone."""
     server = ScriptedServer("vllm")
     async with running(server) as backend, gateway(tmp_path, f"{backend},name=only") as served:
         await served.chat()
@@ -81,7 +81,7 @@ async def test_no_byte_at_all_is_a_502_after_one_more_try(tmp_path: Path, ending
 
 
 async def test_a_backend_that_comes_to_refuse_is_passed_over_and_that_is_recorded(tmp_path: Path) -> None:
-    """failures.md D2: it was there when it was asked what it is, and gone when it was called."""
+    """docs/promises.md D2: it was there when it was asked what it is, and gone when it was called."""
     going, staying = ScriptedServer("vllm"), ScriptedServer("vllm")
     port = free_port()
     async with running(staying) as b, gateway(tmp_path, f"http://127.0.0.1:{port},name=a", f"{b},name=b") as served:
@@ -100,7 +100,7 @@ async def test_a_backend_that_comes_to_refuse_is_passed_over_and_that_is_recorde
 
 
 async def test_with_nobody_to_try_there_is_a_503_and_both_tries_are_recorded(tmp_path: Path) -> None:
-    """failures.md D2."""
+    """docs/promises.md D2."""
     one, two = (f"http://127.0.0.1:{free_port()},name={name},engine=vllm" for name in ("one", "two"))
     async with gateway(tmp_path, one, two) as served:
         response = await served.chat(stream=True)

@@ -1,4 +1,4 @@
-"""A session's turns (failures.md A6, A7): nothing is rendered anew or added, and only an exact prefix is a parent."""
+"""A session's turns (docs/promises.md A6, A7): nothing is rendered anew or added; a parent is an exact prefix."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CALL = say("Look.", calls=[Called("look", '{"a": 1, "b": false}')])
 async def test_a_history_that_was_written_anew_is_not_taken_for_what_was_sampled(
     tmp_path: Path, speech: Speech, edit: Any
 ) -> None:
-    """failures.md A6: what was sampled stays as it was, and the next prompt as the engine read it; neither follows."""
+    """docs/promises.md A6: what was sampled stays as it was, the next prompt as the engine read it; neither follows."""
     one, two, server = await two_turns(tmp_path, "vllm", speech, edit)
     _as_the_server_has_it((one, two), server)
     assert (two.parent_trace_id, two.parent_index) == (None, None)
@@ -93,7 +93,7 @@ async def test_a_history_that_was_written_anew_is_not_taken_for_what_was_sampled
 async def test_a_history_as_it_was_continues_the_call_that_it_repeats(
     tmp_path: Path, engine: str, speech: Speech
 ) -> None:
-    """failures.md A7: the end of the answer stands in the next prompt once."""
+    """docs/promises.md A7: the end of the answer stands in the next prompt once."""
     one, two, server = await two_turns(tmp_path, engine, speech, _as_it_was)
     _as_the_server_has_it((one, two), server)
     assert (two.parent_trace_id, two.parent_index) == (one.trace_id, 0)
@@ -107,7 +107,7 @@ async def test_a_history_as_it_was_continues_the_call_that_it_repeats(
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "dynamo"])
 async def test_an_answer_that_was_cut_has_no_end_token(tmp_path: Path, engine: str) -> None:
-    """failures.md A7: the template writes one into the next prompt, as given and not as sampled."""
+    """docs/promises.md A7: the template writes one into the next prompt, as given and not as sampled."""
     one, two, server = await two_turns(tmp_path, engine, say("One two three four five."), _as_it_was, max_tokens=3)
     _as_the_server_has_it((one, two), server)
     (cut,) = one.choices

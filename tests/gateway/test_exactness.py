@@ -1,4 +1,4 @@
-"""The tokens of a trace are the sampled ones (failures.md, part A), whatever engine, version and form of answer."""
+"""A trace's tokens are the sampled ones (docs/promises.md A), whatever engine, version and form of answer."""
 
 from __future__ import annotations
 
@@ -15,23 +15,12 @@ from adapters.scripts.script import Frame
 from adapters.scripts.speech import Called, say, say_ids
 from gateway.scripted import ScriptedServer, running
 from tests.gateway.harness import events, gateway, traces_in
+from tests.gateway.telling import TELLING
 from tests.gateway.twisted import Twisted, garbled
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 CALLS = say("So.", reasoning="Hm.", calls=[Called("look", '{"at": "☂"}'), Called("look", "{}")])
 TEXT = say("Grüße 👋 from a small model.")
-# Engine, version, variant: each that tells token ids.
-TELLING = [
-    ("vllm", "0.33.0", None),
-    ("vllm", "0.20.2", None),
-    ("vllm", "0.11.0", None),
-    ("sglang", "0.5.23", None),
-    ("sglang", "0.5.17", None),
-    ("sglang", "0.5.9", "agentcore"),
-    ("sglang", "0.5.11", "llm360"),
-    ("dynamo", "1.6.1", "vllm"),
-    ("dynamo", "1.6.1", "sglang"),
-]
 
 
 async def recorded(
@@ -56,7 +45,7 @@ def _told(server: ScriptedServer) -> list[list[int]]:
 
 @pytest.mark.parametrize("version", ["0.10.2", "0.11.0", "0.12.0", "0.13.0"])
 async def test_a_stream_that_would_lose_a_parsers_steps_is_not_asked_for(tmp_path: Path, version: str) -> None:
-    """failures.md A1: vLLM 0.10.2 to 0.12 send nothing for a step that the parser keeps to itself."""
+    """docs/promises.md A1: vLLM 0.10.2 to 0.12 send nothing for a step that the parser keeps to itself."""
     server = ScriptedServer("vllm", version=version, reply=fixed(CALLS))
     trace = await recorded(tmp_path, server, stream=True, tools=[TOOL], max_tokens=200)
     assert (trace.fidelity, _ids(trace)) == ("exact", _told(server))
@@ -66,7 +55,7 @@ async def test_a_stream_that_would_lose_a_parsers_steps_is_not_asked_for(tmp_pat
 
 
 async def test_ids_that_a_stream_lost_are_missed(tmp_path: Path) -> None:
-    """failures.md A1: whoever wants the stream all the same has the loss told, by the engine's own count."""
+    """docs/promises.md A1: whoever wants the stream all the same has the loss told, by the engine's own count."""
     server = ScriptedServer("vllm", version="0.11.0", reply=fixed(CALLS))
     asked = {"stream": True, "tools": [TOOL], "max_tokens": 200}
     trace = await recorded(tmp_path, server, settings={"capture": "stream"}, **asked)
@@ -81,7 +70,7 @@ async def test_ids_that_a_stream_lost_are_missed(tmp_path: Path) -> None:
 async def test_an_engine_that_refuses_ids_in_streams_is_asked_for_a_whole_answer(
     tmp_path: Path, version: str, variant: str | None
 ) -> None:
-    """failures.md A2: and the agent has its stream."""
+    """docs/promises.md A2: and the agent has its stream."""
     server = ScriptedServer("sglang", version=version, variant=variant, reply=fixed(TEXT))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         response, body = await served.stream()
@@ -96,14 +85,14 @@ async def test_an_engine_that_refuses_ids_in_streams_is_asked_for_a_whole_answer
 @pytest.mark.parametrize("version", ["0.20.2", "0.25.0", "0.26.0", "0.33.0"])
 @pytest.mark.parametrize("asked", [{"logprobs": True, "top_logprobs": None}, {"logprobs": None, "top_logprobs": None}])
 async def test_a_null_of_top_logprobs_costs_no_logprobs(tmp_path: Path, version: str, asked: dict[str, Any]) -> None:
-    """failures.md A4: for vLLM up to 0.25 it means none at all."""
+    """docs/promises.md A4: for vLLM up to 0.25 it means none at all."""
     trace = await recorded(tmp_path, ScriptedServer("vllm", version=version, reply=fixed(TEXT)), **asked)
     assert (trace.logprobs_fidelity, trace.choices[0].logprobs) == ("exact", TEXT.logprobs)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "dynamo"])
 async def test_logprobs_that_an_agent_does_not_want_are_recorded_and_not_shown(tmp_path: Path, engine: str) -> None:
-    """failures.md F17: whether it says false, null or nothing."""
+    """docs/promises.md F17: whether it says false, null or nothing."""
     server = ScriptedServer(engine, reply=fixed(TEXT))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         for stream, asked in product([False, True], [{}, {"logprobs": False}, {"logprobs": None}]):
@@ -125,7 +114,7 @@ async def test_logprobs_that_an_agent_does_not_want_are_recorded_and_not_shown(t
 async def test_logprobs_are_those_of_the_tokens_or_null_with_a_reason(
     tmp_path: Path, engine: str, version: str, variant: str | None
 ) -> None:
-    """failures.md A5: streams that lack those of EOS, of fragments of a character and of tool calls."""
+    """docs/promises.md A5: streams that lack those of EOS, of fragments of a character and of tool calls."""
     server = ScriptedServer(engine, version=version, variant=variant)
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         for capture, speech in product(["exact", "ids", "stream"], [TEXT, CALLS]):
@@ -146,7 +135,7 @@ async def test_logprobs_are_those_of_the_tokens_or_null_with_a_reason(
 
 @pytest.mark.parametrize(("engine", "version", "variant"), TELLING)
 async def test_several_choices_stay_apart(tmp_path: Path, engine: str, version: str, variant: str | None) -> None:
-    """failures.md A9: in a stream their tokens come in turns."""
+    """docs/promises.md A9: in a stream their tokens come in turns."""
     speeches = [say("One, two, three."), say("四 ☂"), say("Something much longer than the others are.")]
     server = ScriptedServer(engine, version=version, variant=variant, reply=fixed(*speeches))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
@@ -161,7 +150,7 @@ async def test_several_choices_stay_apart(tmp_path: Path, engine: str, version: 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_nobody_told_is_null_and_nothing_sampled_is_empty(tmp_path: Path, stream: bool) -> None:
-    """failures.md A10."""
+    """docs/promises.md A10."""
     silent = await recorded(tmp_path, ScriptedServer("openai"), stream=stream)
     assert (silent.prompt_token_ids, _ids(silent), silent.choices[0].logprobs) == (None, [None], None)
     assert (silent.fidelity, bool(silent.fidelity_reason)) == ("none", True)
@@ -189,7 +178,7 @@ def _emptied(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("raw", [False, True], ids=["escaped", "raw"])
 async def test_what_unicode_calls_a_line_end_ends_no_line(tmp_path: Path, raw: bool) -> None:
-    """failures.md A11: legal inside JSON, and more than one client cuts lines there."""
+    """docs/promises.md A11: legal inside JSON, and more than one client cuts lines there."""
     separators = "\u2028\u2029\u0085" if raw else "\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e"
     said = "two".join(separators)
     server = ScriptedServer("vllm", reply=fixed(say(said)))
@@ -216,7 +205,7 @@ def _spelled(body: bytes, separators: str, *, raw: bool) -> bytes:
 async def test_reasoning_that_is_not_wanted_is_hidden_and_its_ids_are_not_lost(
     tmp_path: Path, version: str, stream: bool
 ) -> None:
-    """failures.md A12: told to leave it out, vLLM from 0.26 on blanks the ids of the answer."""
+    """docs/promises.md A12: told to leave it out, vLLM from 0.26 on blanks the ids of the answer."""
     server = ScriptedServer("vllm", version=version, reply=fixed(CALLS))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         response = await served.chat(stream=stream, include_reasoning=False, tools=[TOOL], max_tokens=200)
@@ -230,7 +219,7 @@ async def test_reasoning_that_is_not_wanted_is_hidden_and_its_ids_are_not_lost(
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "dynamo"])
 async def test_the_ids_of_a_prompt_with_pictures_are_the_engines(tmp_path: Path, engine: str, stream: bool) -> None:
-    """failures.md A13: an engine puts a picture's own ids into the prompt, which no text would give."""
+    """docs/promises.md A13: an engine puts a picture's own ids into the prompt, which no text would give."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     content = [{"type": "text", "text": "What is this?"}, picture]
     server = ScriptedServer(engine)
@@ -254,7 +243,7 @@ async def test_the_ids_of_a_prompt_with_pictures_are_the_engines(tmp_path: Path,
 async def test_a_trace_says_whether_its_logprobs_are_before_or_after_temperature(
     tmp_path: Path, engine: str, backend: str, mode: str | None
 ) -> None:
-    """failures.md A8: by the engine's default, or the configuration's word; of no logprobs nothing."""
+    """docs/promises.md A8: by the engine's default, or the configuration's word; of no logprobs nothing."""
     server = ScriptedServer(engine)
     async with running(server) as url, gateway(tmp_path, url + backend) as served:
         response = await served.chat(temperature=0.7)

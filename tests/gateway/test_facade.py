@@ -168,7 +168,7 @@ async def _traces(clients: Pair) -> list[dict[str, Any]]:
 async def test_a_client_that_asks_for_logprobs_gets_its_own_and_no_more(
     tmp_path: Path, engine: str, version: str, variant: str | None, streams: bool
 ) -> None:
-    """failures.md F17 beside it: one that says false has them recorded all the same."""
+    """docs/promises.md F17 beside it: one that says false has them recorded all the same."""
     server = ScriptedServer(engine, version=version, variant=variant, reply=fixed(SPEECHES["text"]))
     asked: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Hello?"}]}
     async with pair(tmp_path, server) as clients:

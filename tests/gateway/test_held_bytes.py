@@ -1,4 +1,4 @@
-"""What an agent may see before its trace is committed (failures.md B2), shown by a database that is locked."""
+"""What an agent may see before its trace is committed (docs/promises.md B2), shown by a database that is locked."""
 
 from __future__ import annotations
 

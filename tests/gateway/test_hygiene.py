@@ -1,4 +1,4 @@
-"""What harnesses send and servers refuse, and the other way round (failures.md C1, C2)."""
+"""What harnesses send and servers refuse, and the other way round (docs/promises.md C1, C2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOOKED_AT = {"tools", "tool_choice", "parallel_tool_calls", "stream", "stream_op
 async def test_what_says_nothing_is_not_sent_and_the_rest_is_as_it_came(
     tmp_path: Path, engine: str, version: str | None, variant: str | None
 ) -> None:
-    """failures.md C2. The trace keeps what the agent sent."""
+    """docs/promises.md C2. The trace keeps what the agent sent."""
     server = ScriptedServer(engine, version=version, variant=variant)
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         for name, (given, sent) in TIDIED.items():
@@ -59,7 +59,7 @@ async def test_what_says_nothing_is_not_sent_and_the_rest_is_as_it_came(
 async def test_options_of_a_stream_go_with_it_only_while_it_is_streamed(
     tmp_path: Path, engine: str, version: str | None, variant: str | None
 ) -> None:
-    """failures.md C2: where the plan is buffered the backend gets no stream, and no options of one."""
+    """docs/promises.md C2: where the plan is buffered the backend gets no stream, and no options of one."""
     server = ScriptedServer(engine, version=version, variant=variant)
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         response = await served.chat(stream=True, stream_options=STREAM_OPTIONS)
@@ -78,7 +78,7 @@ async def test_options_of_a_stream_go_with_it_only_while_it_is_streamed(
 async def test_a_limit_beyond_the_whole_context_is_as_good_as_none(
     tmp_path: Path, engine: str, stream: bool, name: str
 ) -> None:
-    """failures.md C2: servers answer with a 400 to the limit of another model, of 64,000 tokens."""
+    """docs/promises.md C2: servers answer with a 400 to the limit of another model, of 64,000 tokens."""
     server = ScriptedServer(engine)
     asked = {key: value for key, value in HELLO.items() if key != "max_tokens"}
     async with running(server) as backend, gateway(tmp_path, backend) as served:
@@ -98,7 +98,7 @@ async def test_a_limit_beyond_the_whole_context_is_as_good_as_none(
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 async def test_details_of_usage_that_are_null_are_left_out(tmp_path: Path, engine: str, stream: bool) -> None:
-    """failures.md C2: clients that look inside them break."""
+    """docs/promises.md C2: clients that look inside them break."""
     server = ScriptedServer(engine)
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         await served.chat(stream=stream, stream_options=STREAM_OPTIONS)
@@ -118,7 +118,7 @@ def _answer(server: ScriptedServer) -> Answer:
 
 
 async def test_a_stream_to_an_agent_that_asked_for_a_whole_answer_is_given_whole(tmp_path: Path) -> None:
-    """failures.md C1."""
+    """docs/promises.md C1."""
     server = ScriptedServer("vllm")
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         whole = (await served.chat()).json()

@@ -77,7 +77,7 @@ async def _call_and_kill(port: int, pid: int, session: str, *, stream: bool) -> 
 
 @pytest.mark.timeout(60 + 5 * KILLS)
 async def test_kill_right_after_the_end_of_each_answer_loses_no_trace(tmp_path: Path) -> None:
-    """failures.md B2, F3."""
+    """docs/promises.md B2, F3."""
     server = ScriptedServer("vllm", version="0.32.0")
     answered: list[str] = []
     async with running(server) as backend:

@@ -1,4 +1,4 @@
-"""Reading ten traces of 100,000 ids each (failures.md F10) holds nobody up, and takes in no more than is read."""
+"""Reading ten traces of 100,000 ids each (docs/promises.md F10) holds nobody up, and takes in no more than is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that leave (failures.md D4): whatever the phase, the backend is let go, and what came is kept."""
+"""Agents that leave (docs/promises.md D4): whatever the phase, the backend is let go, and what came is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend that lies (failures.md D18): whatever it says, no agent breaks and no trace is silently exact."""
+"""A backend that lies (docs/promises.md D18): whatever it says, no agent breaks and no trace is silently exact."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest_asyncio
 from adapters.scripts.replies import of_length
 from gateway.scripted import ScriptedServer, running
 from tests.gateway.harness import events, gateway
+from tests.gateway.telling import TELLING
 from tests.gateway.twisted import Pair, lying, twistable
 
 Answer = dict[str, Any]
@@ -196,18 +197,7 @@ def _one_fewer(told: object) -> None:
 
 
 @pytest.mark.parametrize("capture", ["exact", "stream"])
-@pytest.mark.parametrize(
-    ("engine", "version", "variant"),
-    [
-        ("vllm", "0.33.0", None),
-        ("sglang", "0.5.23", None),
-        ("sglang", "0.5.17", None),
-        ("sglang", "0.5.9", "agentcore"),
-        ("sglang", "0.5.11", "llm360"),
-        ("dynamo", "1.6.1", "vllm"),
-        ("dynamo", "1.6.1", "sglang"),
-    ],
-)
+@pytest.mark.parametrize(("engine", "version", "variant"), TELLING)
 async def test_an_id_too_few_is_missed_whatever_engine_tells_it(
     tmp_path: Path, engine: str, version: str, variant: str | None, capture: str
 ) -> None:

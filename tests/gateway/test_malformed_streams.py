@@ -1,4 +1,4 @@
-"""Streams that are no proper streams (failures.md D12): no crash, bounded memory, and a verdict with its reason."""
+"""Streams that are no proper streams (docs/promises.md D12): no crash, bounded memory, a verdict with its reason."""
 
 from __future__ import annotations
 

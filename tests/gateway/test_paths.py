@@ -1,4 +1,4 @@
-"""Which path a backend sees (failures.md F1): an adapter's, whatever the caller wrote."""
+"""Which path a backend sees (docs/promises.md F1): an adapter's, whatever the caller wrote."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _chunks(stream: bytes) -> list[Any]:
 
 
 async def test_the_trace_is_committed_before_the_agent_has_the_end(tmp_path: Path, vllm: ScriptedServer) -> None:
-    """failures.md B2, F3: reading right after the answer misses nothing."""
+    """docs/promises.md B2, F3: reading right after the answer misses nothing."""
     async with running(vllm) as backend, gateway(tmp_path, backend) as served:
         for i in range(40):
             response = await served.chat(session=f"s{i % 4}", stream=bool(i % 2))
@@ -157,7 +157,7 @@ async def test_no_backend_is_a_503_that_says_what_to_do(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_no_endpoint_of_ours_reaches_no_backend(tmp_path: Path, vllm: ScriptedServer, path: str) -> None:
-    """failures.md F1: the path is written to the socket as it stands, for clients tidy it up."""
+    """docs/promises.md F1: the path is written to the socket as it stands, for clients tidy it up."""
     async with running(vllm) as backend, gateway(tmp_path, backend) as served:
         host, port = served.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -200,7 +200,7 @@ async def test_a_backends_own_key_goes_to_it_alone(tmp_path: Path) -> None:
 async def test_a_json_answer_to_a_client_that_asked_for_a_stream_is_streamed_to_it(
     tmp_path: Path, vllm: ScriptedServer
 ) -> None:
-    """failures.md C1: the dialect decides the shape by what was asked."""
+    """docs/promises.md C1: the dialect decides the shape by what was asked."""
     answer = {
         "id": "c",
         "object": "chat.completion",

@@ -36,7 +36,7 @@ async def test_a_backends_refusal_keeps_its_status_and_words(tmp_path: Path, vll
 
 @pytest.mark.parametrize("ending", ["closed", "reset"])
 async def test_a_backend_killed_in_mid_stream_ends_in_an_error_event(tmp_path: Path, ending: str) -> None:
-    """failures.md D1: no made-up end, all tokens received are in the trace, no second try."""
+    """docs/promises.md D1: no made-up end, all tokens received are in the trace, no second try."""
     server = ScriptedServer("vllm", reply=of_length(12))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         await served.chat()
@@ -53,7 +53,7 @@ async def test_a_backend_killed_in_mid_stream_ends_in_an_error_event(tmp_path: P
 
 @pytest.mark.parametrize("fault", [Fault(silent=True), Fault(silent=True, ending="reset")])
 async def test_no_byte_back_is_tried_once_more_on_another_backend(tmp_path: Path, fault: Fault) -> None:
-    """failures.md D2."""
+    """docs/promises.md D2."""
     bad, good = ScriptedServer("vllm", fault=fault), ScriptedServer("vllm")
     async with running(bad) as a, running(good) as b, gateway(tmp_path, f"{a},name=bad", f"{b},name=good") as served:
         for i in range(6):
@@ -96,7 +96,7 @@ async def _gone(served: Running, server: ScriptedServer, *, stream: bool, after:
 async def test_an_agent_that_leaves_before_the_first_byte_closes_the_backends_request(
     tmp_path: Path, stream: bool
 ) -> None:
-    """failures.md D4: in prefill, streamed and not."""
+    """docs/promises.md D4: in prefill, streamed and not."""
     server = ScriptedServer("vllm")
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         await served.chat()
@@ -108,7 +108,7 @@ async def test_an_agent_that_leaves_before_the_first_byte_closes_the_backends_re
 
 
 async def test_an_agent_that_leaves_in_mid_stream_leaves_the_tokens_so_far(tmp_path: Path) -> None:
-    """failures.md D4."""
+    """docs/promises.md D4."""
     server = ScriptedServer("vllm", reply=of_length(400))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         server.fault = Fault(pause=0.02)
@@ -127,7 +127,7 @@ async def test_an_agent_that_leaves_in_mid_stream_leaves_the_tokens_so_far(tmp_p
 
 
 async def test_html_with_status_200_is_no_answer(tmp_path: Path, vllm: ScriptedServer) -> None:
-    """failures.md D12."""
+    """docs/promises.md D12."""
     page = Fault(status=200, body=b"<html>Bad gateway</html>", content_type="text/html")
     async with running(vllm) as backend, gateway(tmp_path, backend) as served:
         await served.chat()
@@ -141,7 +141,7 @@ async def test_html_with_status_200_is_no_answer(tmp_path: Path, vllm: ScriptedS
 async def test_nothing_for_an_interval_brings_a_comment_and_then_the_answer(
     tmp_path: Path, vllm: ScriptedServer
 ) -> None:
-    """failures.md C7."""
+    """Proxies and clients give up a connection on which nothing comes, and a long prompt takes its time."""
     async with running(vllm) as backend, gateway(tmp_path, backend, keepalive_interval=0.1) as served:
         await served.chat()
         vllm.faults.append(Fault(delay=0.5))

@@ -1,4 +1,4 @@
-"""Which weights sampled (failures.md B10): the version at dispatch, or what the engine says of each token."""
+"""Which weights sampled (docs/promises.md B10): the version at dispatch, or what the engine says of each token."""
 
 from __future__ import annotations
 

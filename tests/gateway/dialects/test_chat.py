@@ -217,5 +217,5 @@ def test_numbers_keep_their_text() -> None:
     ],
 )
 def test_details_of_usage_are_an_object_or_absent(told: bytes, given: bytes | None) -> None:
-    """failures.md C2: a null in their place breaks clients."""
+    """docs/promises.md C2: a null in their place breaks clients."""
     assert without_null_details(told) == (told if given is None else given)
