@@ -156,7 +156,7 @@ def json_store(path: Path, traces: list[Trace]) -> None:
 
 async def our_store(path: Path, traces: list[Trace], at_once: int, cost: Cost, lasting_s: float = 0.0) -> None:
     """Calls that last so long: longer than a moment, their running rows are written apart from their ends."""
-    store = Store.open(str(path), gateway_id="bench")
+    store = Store.open(path, gateway_id="bench")
     with cost:
         for start in range(0, len(traces), at_once):
             part = traces[start : start + at_once]
@@ -169,7 +169,7 @@ async def our_store(path: Path, traces: list[Trace], at_once: int, cost: Cost, l
 
 
 async def read_all(path: Path, session_id: str, cost: Cost) -> int:
-    store = Store.open(str(path), gateway_id="bench")
+    store = Store.open(path, gateway_id="bench")
     with cost:
         page = await store.traces(TraceQuery(session_id=session_id))
     await store.close()
@@ -178,7 +178,7 @@ async def read_all(path: Path, session_id: str, cost: Cost) -> int:
 
 def empty_bytes(path: Path) -> int:
     """Of a database with nothing in it."""
-    Database.open(str(path)).close()
+    Database.open(path).close()
     return path.stat().st_size
 
 

@@ -7,15 +7,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Select, Table, create_engine, event
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.dml import UpdateBase
 
 from storage.errors import CannotOpen, Unavailable
 from storage.file_lock import FileLock
+from storage.location import check_place, file_of
 from storage.migrate import migrate
 from storage.statements import Question, Statement, execute
 
@@ -37,9 +38,10 @@ class Database:
         self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, begin="BEGIN", size=READERS + 1)
 
     @classmethod
-    def open(cls, url: str) -> Self:
-        """`sqlite:///rollouts.db`, or a path. Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
-        path = _sqlite_path(url)
+    def open(cls, place: str | Path) -> Self:
+        """By URL (`sqlite:///rollouts.db`) or by its file. Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
+        path = file_of(place) if isinstance(place, str) else place
+        check_place(path)
         try:
             database = cls(path, FileLock(path))
         except OSError as exc:
@@ -115,24 +117,9 @@ def is_trouble(exc: BaseException) -> bool:
     return exc.connection_invalidated or isinstance(exc, OperationalError) or type(exc) is DatabaseError
 
 
-def _sqlite_path(url: str) -> Path:
-    if "://" not in url:
-        return Path(url)
-    try:
-        parsed = make_url(url)
-    except ArgumentError as exc:
-        raise CannotOpen(f"{url!r} is not a database URL; sqlite:///rollouts.db is one") from exc
-    if parsed.get_backend_name() != "sqlite":
-        raise CannotOpen(
-            f"this version stores in SQLite alone (sqlite:///rollouts.db), not in {parsed.get_backend_name()}"
-        )
-    if parsed.database in (None, "", ":memory:"):
-        raise CannotOpen("a database in memory would not survive the process; name a file: sqlite:///rollouts.db")
-    return Path(str(parsed.database))
-
-
 def _sqlite_engine(path: Path, waits_ms: int, *, begin: str, size: int) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
 
     @event.listens_for(engine, "connect")
     def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

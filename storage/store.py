@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
@@ -45,12 +46,12 @@ class Store:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
 
     @classmethod
-    def open(cls, url: str, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
-        """Open `sqlite:///rollouts.db` or a bare path: migrate it, then start the writer.
+    def open(cls, place: str | Path, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
+        """Open `sqlite:///rollouts.db`, or the file of a path: migrate it, then start the writer.
 
         What gateways that died left `running` becomes `interrupted`. Raises CannotOpen, SchemaNewer, AlreadyServed.
         """
-        return cls.start(Database.open(url), gateway_id=gateway_id, queue_bytes=queue_bytes)
+        return cls.start(Database.open(place), gateway_id=gateway_id, queue_bytes=queue_bytes)
 
     @classmethod
     def start(cls, database: Database, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:

@@ -115,7 +115,9 @@ def test_a_database_that_cannot_be_opened_is_a_sentence_and_status_1() -> None:
         check=False,
     )
     assert ended.returncode == 1
-    assert ended.stderr == "rollout-gateway: /no/such/folder/x.db can't be opened: No such file or directory\n"
+    assert ended.stderr == (
+        "rollout-gateway: /no/such/folder/x.db can't be opened: there is no folder /no/such/folder; make it first\n"
+    )
 
 
 def test_reading_from_no_gateway_is_a_sentence_and_status_1(run: Run) -> None:

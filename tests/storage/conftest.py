@@ -14,7 +14,7 @@ from storage.store import Store
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated file to copy, for migrating is the dear part of opening."""
     path = tmp_path_factory.mktemp("empty") / "rollouts.db"
-    Database.open(str(path)).close()
+    Database.open(path).close()
     return path
 
 
@@ -22,6 +22,6 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def store(tmp_path: Path, empty_database: Path) -> AsyncIterator[Store]:
     """On `rollouts.db` in `tmp_path`."""
     shutil.copy(empty_database, tmp_path / "rollouts.db")
-    store = Store.open(str(tmp_path / "rollouts.db"), gateway_id="gateway-1")
+    store = Store.open(tmp_path / "rollouts.db", gateway_id="gateway-1")
     yield store
     await store.close()

@@ -16,7 +16,7 @@ def write(database: Database, marker: str) -> None:
 
 def test_what_is_committed_moves_into_the_file_while_it_is_open(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    database = Database.open(str(path))
+    database = Database.open(path)
     checkpoints = Checkpoints(database, every_bytes=100)
     write(database, "first-marker")
     checkpoints.committed(99)
@@ -30,7 +30,7 @@ def test_what_is_committed_moves_into_the_file_while_it_is_open(tmp_path: Path) 
 
 def test_a_long_log_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    database = Database.open(str(path))
+    database = Database.open(path)
     checkpoints = Checkpoints(database, every_bytes=1, long_log_pages=0)
     write(database, "first-marker")
     checkpoints.committed(1)
@@ -43,7 +43,7 @@ def test_a_long_log_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_reader_who_takes_long_does_not_stop_writing_or_reading(tmp_path: Path) -> None:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     checkpoints = Checkpoints(database, every_bytes=1, long_log_pages=0)
     with database.read() as reader:
         assert reader.scalar(text("SELECT count(*) FROM tombstones")) == 0

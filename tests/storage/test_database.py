@@ -18,86 +18,75 @@ from storage.tables import metadata
 
 
 def test_the_migrations_make_the_tables_that_the_program_names(tmp_path: Path) -> None:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     with database.read() as db:
         assert compare_metadata(MigrationContext.configure(db), metadata) == []
     database.close()
 
 
 def test_a_database_opens_again_by_url_and_by_path(tmp_path: Path) -> None:
-    for url in (f"sqlite:///{tmp_path}/a.db", str(tmp_path / "a.db")):
-        Database.open(url).close()
+    for place in (f"sqlite:///{tmp_path}/a.db", tmp_path / "a.db"):
+        Database.open(place).close()
 
 
 def test_a_schema_newer_than_the_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    Database.open(str(path)).close()
+    Database.open(path).close()
     with sqlite3.connect(path) as db:
         db.execute("UPDATE alembic_version SET version_num = '9999'")
     before = path.read_bytes()
     with pytest.raises(SchemaNewer, match=r"schema 9999.*newer rollout-gateway"):
-        Database.open(str(path))
+        Database.open(path)
     assert path.read_bytes() == before
     with sqlite3.connect(path) as db:
         db.execute("UPDATE alembic_version SET version_num = '0001'")
-    Database.open(str(path)).close()
+    Database.open(path).close()
 
 
 def test_a_second_gateway_on_one_file_is_told_what_would_do(tmp_path: Path) -> None:
-    first = Database.open(str(tmp_path / "a.db"))
+    first = Database.open(tmp_path / "a.db")
     with pytest.raises(AlreadyServed, match=rf"process {os.getpid()}.*start this one with another --database"):
-        Database.open(str(tmp_path / "a.db"))
+        Database.open(tmp_path / "a.db")
     first.close()
-    Database.open(str(tmp_path / "a.db")).close()
+    Database.open(tmp_path / "a.db").close()
 
 
 def test_a_gateway_that_was_killed_holds_no_lock(tmp_path: Path) -> None:
-    program = "import sys, time; from storage.database import Database\n"
-    program += "database = Database.open(sys.argv[1]); print('open', flush=True); time.sleep(60)"
+    program = "import sys, time; from pathlib import Path; from storage.database import Database\n"
+    program += "database = Database.open(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "a.db")], stdout=subprocess.PIPE)
     assert child.stdout is not None
     with child, child.stdout:
         assert child.stdout.readline() == b"open\n"
         with pytest.raises(AlreadyServed, match=f"process {child.pid}"):
-            Database.open(str(tmp_path / "a.db"))
+            Database.open(tmp_path / "a.db")
         child.send_signal(signal.SIGKILL)
         child.wait()
-    Database.open(str(tmp_path / "a.db")).close()
+    Database.open(tmp_path / "a.db").close()
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        ("{}/missing/a.db", "missing.*No such file or directory"),
-        ("{}", "can't be opened"),
-        ("sqlite://", "in memory"),
-        ("sqlite:///:memory:", "in memory"),
-        ("mysql://host/name", "not in mysql"),
-        ("what://is this", "database URL|not in what"),
-    ],
-)
-def test_what_can_not_be_opened_says_why(tmp_path: Path, url: str, says: str) -> None:
-    with pytest.raises(CannotOpen, match=says):
-        Database.open(url.format(tmp_path))
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(CannotOpen, match="can't be opened"):
+        Database.open(tmp_path)
 
 
 def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, and longer than the hundred bytes of a header" * 5)
     with pytest.raises(CannotOpen, match="not a database"):
-        Database.open(str(path))
+        Database.open(path)
     assert path.read_text().startswith("not a database")
 
 
 def test_what_can_not_be_read_is_unavailable(tmp_path: Path) -> None:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     with pytest.raises(Unavailable), database.read() as db:
         db.execute(text("SELECT * FROM nothing"))
     database.close()
 
 
 def test_writing_does_not_stop_reading(tmp_path: Path) -> None:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     with database.write_connection() as writer, writer.begin():
         writer.execute(text("INSERT INTO tombstones VALUES ('s', '2026-11-21')"))
         with database.read() as reader:

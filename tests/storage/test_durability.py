@@ -18,6 +18,7 @@ from storage.store import Store
 _PROGRAM = """
 import asyncio, sys
 from dataclasses import replace
+from pathlib import Path
 from storage.store import Store
 from tests.storage.examples import call, session
 
@@ -30,7 +31,7 @@ async def one(store, number):
     sys.stdout.flush()
 
 async def main():
-    store = Store.open(sys.argv[1], gateway_id="gateway-1")
+    store = Store.open(Path(sys.argv[1]), gateway_id="gateway-1")
     number = 0
     running = set()
     while True:
@@ -47,6 +48,7 @@ asyncio.run(main())
 
 _FULL_DISK = """
 import asyncio, resource, sys
+from pathlib import Path
 from storage.errors import CannotRecord, NotCommitted
 from storage.records import TraceQuery
 from storage.store import Store
@@ -56,7 +58,7 @@ def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 async def main():
-    store = Store.open(sys.argv[1], gateway_id="gateway-1")
+    store = Store.open(Path(sys.argv[1]), gateway_id="gateway-1")
     await store.finish(call("s"), timeout=5)
     limit(4096)
     waits = call("s")
@@ -103,7 +105,7 @@ def killed_after(path: Path, acknowledged: int) -> list[str]:
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, acknowledged: int) -> None:
     path = tmp_path / "a.db"
     told = await asyncio.to_thread(killed_after, path, acknowledged)
-    store = Store.open(str(path), gateway_id="gateway-2")
+    store = Store.open(path, gateway_id="gateway-2")
     page = await store.traces(TraceQuery(limit=10_000))
     assert page.next is None
     status = {trace.trace_id: trace.status for trace in page.items}

@@ -18,7 +18,7 @@ def row(trace: Trace) -> dict[str, object]:
 
 
 def test_only_the_calls_of_silent_gateways_are_interrupted(tmp_path: Path) -> None:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     with database.write_connection() as db, db.begin():
         gateways.beat(database, db, "silent", 0, NOON - timedelta(seconds=31))
         gateways.beat(database, db, "alive", 3, NOON - timedelta(seconds=60))
@@ -40,7 +40,7 @@ def test_only_the_calls_of_silent_gateways_are_interrupted(tmp_path: Path) -> No
 
 
 def test_who_starts_alone_interrupts_all_and_keeps_the_spools_that_are_not_drained(tmp_path: Path) -> None:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     with database.write_connection() as db, db.begin():
         gateways.beat(database, db, "drained", 0, NOON)
         gateways.beat(database, db, "spooling", 2, NOON)

@@ -16,7 +16,7 @@ from tests.storage.examples import session
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database.open(str(tmp_path / "a.db"))
+    database = Database.open(tmp_path / "a.db")
     yield database
     database.close()
 

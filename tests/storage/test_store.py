@@ -93,7 +93,7 @@ async def test_the_parent_of_a_call_is_found_by_its_tokens(store: Store) -> None
 async def test_parents_turns_and_bases_outlive_the_process(tmp_path: Path) -> None:
     history: list[int] = []
     written = []
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
     for turn in range(80):
         prompt = [*history, *range(turn * 50, turn * 50 + 40)]
         body = b"%a" % prompt
@@ -104,7 +104,7 @@ async def test_parents_turns_and_bases_outlive_the_process(tmp_path: Path) -> No
         written.append(replace(trace, turn=turn, parent_trace_id=parent[0], parent_index=parent[1]))
         if turn % 13 == 12:
             await store.close()
-            store = Store.open(str(tmp_path / "a.db"), gateway_id=f"gateway-{turn}")
+            store = Store.open(tmp_path / "a.db", gateway_id=f"gateway-{turn}")
     assert list(await of_session(store, "s")) == written
     assert await store.trace(written[-1].trace_id, "s") == written[-1]
     await store.close()
@@ -132,13 +132,13 @@ async def test_a_trace_that_changed_on_disk_is_named(store: Store, tmp_path: Pat
 
 
 async def test_a_corrupt_trace_does_not_stop_its_session(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
     first = call("s", [1], [2])
     await store.finish(first, timeout=5)
     await store.close()
     with sqlite3.connect(tmp_path / "a.db") as db:
         db.execute("UPDATE traces SET text = x'07'")
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
     second = call("s", [1, 2], [3])
     await store.finish(second, timeout=5)
     found = await store.trace(second.trace_id)
@@ -148,11 +148,11 @@ async def test_a_corrupt_trace_does_not_stop_its_session(tmp_path: Path) -> None
 
 async def test_calls_that_ran_when_their_gateway_died_are_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    store = Store.open(str(path), gateway_id="gateway-1")
+    store = Store.open(path, gateway_id="gateway-1")
     running = call("s", status="running")
     store.begin(running)
     await store.close()
-    store = Store.open(str(path), gateway_id="gateway-2")
+    store = Store.open(path, gateway_id="gateway-2")
     found = await store.trace(running.trace_id)
     assert found is not None
     assert (found.status, found.fidelity_reason, found.turn) == ("interrupted", INTERRUPTED, 0)
@@ -236,7 +236,7 @@ async def test_a_deleted_session_leaves_its_tombstone_alone(store: Store, tmp_pa
 
 
 async def test_backends_that_were_added_stay(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
     first = StoredBackend("a", "http://a:8000", engine="vllm", models=("m", "qwen*"), api_key_env="A_KEY")
     await store.add_backend(replace(first, url="http://old:8000"))
     await store.add_backend(first)
@@ -244,15 +244,15 @@ async def test_backends_that_were_added_stay(tmp_path: Path) -> None:
     assert await store.remove_backend("b")
     assert not await store.remove_backend("b")
     await store.close()
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
     assert await store.backends() == (first,)
     await store.close()
 
 
 async def test_a_store_is_closed_once_however_often_it_is_told_to(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
     await store.close()
-    reopened = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
+    reopened = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
     await store.close()
     await reopened.add_backend(StoredBackend("a", "http://a:8000"))
     await reopened.close()

@@ -112,7 +112,7 @@ async def test_an_idle_writer_finds_out_by_itself_that_the_database_is_back(stor
 
 
 async def test_a_full_queue_refuses_calls_before_ends(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1", queue_bytes=100_000)
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1", queue_bytes=100_000)
     with locked(tmp_path / "a.db"):
         ends = [asyncio.create_task(store.finish(call("s", body=b"x" * 9_000), timeout=20)) for _ in range(8)]
         await asyncio.sleep(0.05)
@@ -140,14 +140,14 @@ async def test_a_waiter_that_went_away_leaves_its_row(store: Store) -> None:
 
 
 async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
     calls = [call("s", status="running") for _ in range(50)]
     for one in calls:
         store.begin(one)
     await store.close()
     with pytest.raises(CannotRecord, match="ended"):
         store.begin(call("s"))
-    store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-2")
+    store = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
     assert len((await store.traces(TraceQuery(session_id="s"))).items) == 50
     await store.close()
 
@@ -166,7 +166,7 @@ class Crashing(Database):
 
 
 async def test_a_writer_that_crashes_starts_again_with_what_it_had(tmp_path: Path) -> None:
-    database = Crashing.open(str(tmp_path / "a.db"))
+    database = Crashing.open(tmp_path / "a.db")
     store = Store.start(database, gateway_id="gateway-1")
     await store.finish(call("s"), timeout=20)
     database.crashes = 3
@@ -194,7 +194,7 @@ class Slow(Database):
 
 
 async def test_a_page_is_read_and_decoded_off_the_event_loop(tmp_path: Path) -> None:
-    database = Slow.open(str(tmp_path / "a.db"))
+    database = Slow.open(tmp_path / "a.db")
     database.reading, database.goes_on = threading.Event(), threading.Event()
     store = Store.start(database, gateway_id="gateway-1")
     await store.finish(call("s", list(range(1000)), [1]), timeout=20)
@@ -210,7 +210,7 @@ def test_begin_costs_the_event_loop_little(tmp_path: Path) -> None:
     """Counted in calls, for they are the same on every machine: a body or a database would take hundreds."""
 
     async def calls_of_a_begin() -> float:
-        store = Store.open(str(tmp_path / "a.db"), gateway_id="gateway-1")
+        store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
         calls = [call("s", request=RecordedRequest(b"x" * 5_000), choices=(Choice(0),)) for _ in range(300)]
         events: Counter[str] = Counter()
         sys.setprofile(lambda frame, event, argument: events.update([event]))
