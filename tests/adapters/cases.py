@@ -154,6 +154,11 @@ def bare_plan(
     return Plan(mode, "", b"{}", server, canonical(body, endpoint), logprobs_asked=logprobs_asked)
 
 
+def changes(asked: dict[str, Any], upstream: dict[str, Any]) -> dict[str, Any]:
+    """What a plan adds to or changes in the agent's body; null for what it removes."""
+    return {key: upstream.get(key) for key in {*asked, *upstream} if upstream.get(key) != asked.get(key)}
+
+
 def streamed(plan: Plan, body: bytes, *cuts: int, cut: bool = False) -> tuple[list[Piece], Outcome]:
     """The stream, fed in the parts that the cuts make of it."""
     reader = AnswerReader(plan)

@@ -6,6 +6,7 @@ from adapters.answer import AnswerReader, Outcome
 from adapters.plan import Plan
 from adapters.server import Server
 from tests.adapters.cases import Example, cut_points, planned, streamed
+from tests.adapters.cutting import assert_reads_the_same_however_it_is_cut, broken_off
 from tests.adapters.test_wire_examples import reading
 
 
@@ -50,8 +51,7 @@ def assert_reads_as_expected(
         told_usage = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
         assert told_usage == {key: expected["usage"][key] for key in told_usage}
     if example.streamed:
-        for cuts in [tuple(range(1, len(example.body))), *((cut,) for cut in cut_points(example.body))]:
-            assert streamed(plan, example.body, *cuts)[1].completion == outcome.completion
-        for end in cut_points(example.body):
-            _, broken = streamed(plan, example.body[:end], cut=True)
-            assert broken.verdict.fidelity != "exact" or broken.completion.choices == outcome.completion.choices
+        points = cut_points(example.body)
+        assert_reads_the_same_however_it_is_cut(plan, example.body, points)
+        for broken, whole in broken_off(plan, example.body, points):
+            assert broken.verdict.fidelity != "exact" or broken.completion.choices == whole.completion.choices

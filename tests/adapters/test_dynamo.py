@@ -9,14 +9,14 @@ import pytest
 
 from adapters.schema import Capture
 from adapters.server import Server
-from tests.adapters.cases import planned
+from tests.adapters.cases import changes, planned
 from tests.adapters.dynamo import ALL, BOTH, DYNAMO, HELLO, ONCE, SGLANG_WORKER, TAKES_ONE, UNKNOWN_WORKER, VLLM_WORKER
 
 
 def sent(body: dict[str, Any], server: Server = VLLM_WORKER, **options: Any) -> dict[str, Any]:
     """What the plan adds to or changes in the agent's body; null for what it removes."""
     _, upstream = planned(body, server, **options)
-    return {key: upstream.get(key) for key in {*body, *upstream} if upstream.get(key) != body.get(key)}
+    return changes(body, upstream)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.adapters.cases import (
     recordings,
     streamed,
 )
+from tests.adapters.cutting import assert_reads_the_same_however_it_is_cut, broken_off
 from tests.adapters.dynamo import ALL, HELLO, MOCKER, ONCE, SCRIPTED, VLLM_WORKER, outcome_of
 from tests.adapters.test_wire_examples import reading
 
@@ -76,26 +77,13 @@ STREAMS = [one for _, one in CALLS if one.streamed and len(one.body) < 20_000]
 
 @pytest.mark.parametrize("one", STREAMS, ids=lambda one: one.name)
 def test_a_recorded_stream_reads_the_same_however_it_is_cut(one: Recording) -> None:
-    plan = recorded_plan(one)
-    pieces, whole = streamed(plan, one.body)
-    client = client_bytes(pieces, whole)
     middle = len(one.body) // 2
-    for cuts in [tuple(range(1, len(one.body))), *((middle + offset,) for offset in range(-150, 150))]:
-        pieces, outcome = streamed(plan, one.body, *cuts)
-        assert outcome.completion == whole.completion
-        assert client_bytes(pieces, outcome) == client
+    assert_reads_the_same_however_it_is_cut(recorded_plan(one), one.body, range(middle - 150, middle + 150))
 
 
 @pytest.mark.parametrize("one", STREAMS[:6], ids=lambda one: one.name)
-def test_a_recorded_stream_that_breaks_off_keeps_its_ids_and_is_not_exact(one: Recording) -> None:
-    plan = recorded_plan(one)
-    _, whole = streamed(plan, one.body)
-    for end in cut_points(one.body)[::3]:
-        _, outcome = streamed(plan, one.body[:end], cut=True)
-        for choice, full in zip(outcome.completion.choices, whole.completion.choices, strict=False):
-            if choice.token_ids is not None:
-                assert full.token_ids is not None
-                assert full.token_ids.startswith(choice.token_ids)
+def test_a_recorded_stream_that_breaks_off_keeps_its_ids_and_is_exact_only_with_all_of_them(one: Recording) -> None:
+    for outcome, whole in broken_off(recorded_plan(one), one.body, cut_points(one.body)[::3]):
         assert outcome.verdict.fidelity != "exact" or outcome.completion.choices == whole.completion.choices
 
 

@@ -12,7 +12,7 @@ from adapters.detect import Configured, Reply
 from adapters.engines import adapter_for, identify
 from adapters.schema import Capture
 from adapters.token_ids import TokenIds
-from tests.adapters.cases import Example, examples, planned
+from tests.adapters.cases import Example, changes, examples, planned
 from tests.adapters.expecting import assert_reads_as_expected, plan_of, read
 
 SERVER = adapter_for("llamacpp").server()
@@ -56,8 +56,7 @@ def test_a_whole_answer_is_asked_for_where_a_stream_would_lose_ids(
     asked = {**HELLO, **body}
     plan, upstream = planned(asked, SERVER, capture=capture)
     assert plan.mode == mode
-    changed = {key for key in {*asked, *upstream} if upstream.get(key) != asked.get(key)}
-    assert {key: upstream.get(key) for key in changed} == flags
+    assert changes(asked, upstream) == flags
 
 
 def test_an_agent_sees_none_of_what_was_asked_for_the_record() -> None:

@@ -10,7 +10,7 @@ from adapters.answer import AnswerReader
 from adapters.detect import Configured, Reply
 from adapters.engines import adapter_for, identify
 from adapters.schema import Capture
-from tests.adapters.cases import Example, examples, planned
+from tests.adapters.cases import Example, changes, examples, planned
 from tests.adapters.expecting import assert_reads_as_expected, plan_of
 
 SERVER = adapter_for("mlx_lm").server()
@@ -46,8 +46,7 @@ def test_a_whole_answer_is_asked_for_where_it_tells_more(
     asked = {**HELLO, **body}
     plan, upstream = planned(asked, SERVER, capture=capture)
     assert plan.mode == mode
-    changed = {key for key in {*asked, *upstream} if upstream.get(key) != asked.get(key)}
-    assert {key: upstream.get(key) for key in changed} == flags
+    assert changes(asked, upstream) == flags
     assert (plan.without_ids is None) == (mode != "streamed")
 
 

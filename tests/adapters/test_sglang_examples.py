@@ -11,6 +11,7 @@ from adapters.answer import AnswerReader, Outcome
 from adapters.plan import Plan
 from adapters.schema import Choice
 from tests.adapters.cases import Example, bare_plan, cut_points, examples, streamed
+from tests.adapters.cutting import assert_reads_the_same_however_it_is_cut, broken_off
 
 # `exact` is earned by agreeing with the engine's own count. These examples have none, and index.json calls
 # them exact for their ids alone.
@@ -89,29 +90,13 @@ def test_an_example_reads_as_expected(example: Example) -> None:
 
 @pytest.mark.parametrize("example", STREAMS, ids=lambda example: example.file)
 def test_a_streamed_example_reads_the_same_however_it_is_cut(example: Example) -> None:
-    plan = plan_of(example)
-    pieces, whole = streamed(plan, example.body)
-    client = b"".join(piece.client for piece in pieces) + whole.client
-    for cuts in [tuple(range(1, len(example.body))), *((cut,) for cut in cut_points(example.body, small=500))]:
-        pieces, outcome = streamed(plan, example.body, *cuts)
-        assert outcome.completion == whole.completion
-        assert b"".join(piece.client for piece in pieces) + outcome.client == client
+    assert_reads_the_same_however_it_is_cut(plan_of(example), example.body, cut_points(example.body, small=500))
 
 
 @pytest.mark.parametrize("example", STREAMS, ids=lambda example: example.file)
 def test_a_stream_that_breaks_off_keeps_what_came_and_is_exact_only_by_the_engines_count(example: Example) -> None:
-    plan = plan_of(example)
-    _, whole = streamed(plan, example.body)
-    full = {choice.index: choice for choice in whole.completion.choices}
-    for end in cut_points(example.body, small=500):
-        _, outcome = streamed(plan, example.body[:end], cut=True)
+    for outcome, whole in broken_off(plan_of(example), example.body, cut_points(example.body, small=500)):
         assert outcome.completion.anomalies in ((), ("the stream ended inside an event",))
-        for choice in outcome.completion.choices:
-            if choice.token_ids is not None:
-                sampled = full[choice.index].token_ids
-                assert sampled is not None
-                assert sampled.startswith(choice.token_ids)
-            assert (full[choice.index].text or "").startswith(choice.text or "")
         if outcome.verdict.fidelity == "exact":
             # Only `/generate` counts in each event, and so for what came before the break.
             assert example.endpoint == "/generate" or outcome.completion.choices == whole.completion.choices

@@ -12,6 +12,7 @@ from adapters.answer import AnswerReader, Outcome
 from adapters.errors import read_error
 from adapters.plan import Plan
 from tests.adapters.cases import Recording, bare_plan, cut_points, recording, recordings, streamed
+from tests.adapters.cutting import assert_reads_the_same_however_it_is_cut, broken_off
 
 ENGINES = ("sglang-0.5.23", "sglang-0.5.23-sglext", "sglang-0.5.9-agentcore")
 PATHS = {"/v1/chat/completions": "chat", "/v1/completions": "completions", "/generate": "completions"}
@@ -84,32 +85,22 @@ def test_logprobs_that_were_told_are_one_to_one_or_nobodys(engine: str, one: Rec
             assert outcome.verdict.logprobs_reason
 
 
+def _some(points: list[int]) -> list[int]:
+    return points[:: max(1, len(points) // 40)]
+
+
 STREAMS = [(engine, one) for engine, one in ANSWERED if one.streamed]
 
 
 @pytest.mark.parametrize(("engine", "one"), STREAMS, ids=[f"{engine}/{one.name}" for engine, one in STREAMS])
 def test_a_stream_reads_the_same_however_it_is_cut(engine: str, one: Recording) -> None:
-    plan = plan_of(one)
-    _, whole = streamed(plan, one.body)
-    points = cut_points(one.body, small=500)
-    assert streamed(plan, one.body, *points[1:-1])[1].completion == whole.completion
-    assert streamed(plan, one.body, *range(1, len(one.body)))[1].completion == whole.completion
-    for cut in points[:: max(1, len(points) // 40)]:
-        assert streamed(plan, one.body, cut)[1].completion == whole.completion
+    assert_reads_the_same_however_it_is_cut(plan_of(one), one.body, _some(cut_points(one.body, small=500)))
 
 
 @pytest.mark.parametrize(("engine", "one"), STREAMS, ids=[f"{engine}/{one.name}" for engine, one in STREAMS])
 def test_a_stream_that_breaks_off_keeps_what_came(engine: str, one: Recording) -> None:
-    plan = plan_of(one)
-    full = {choice.index: choice.token_ids for choice in streamed(plan, one.body)[1].completion.choices}
-    points = cut_points(one.body, small=500)
-    for end in points[:: max(1, len(points) // 40)]:
-        _, outcome = streamed(plan, one.body[:end], cut=True)
-        for choice in outcome.completion.choices:
-            sampled = full[choice.index]
-            if choice.token_ids is not None:
-                assert sampled is not None
-                assert sampled.startswith(choice.token_ids)
+    ends = _some(cut_points(one.body, small=500))
+    assert len([*broken_off(plan_of(one), one.body, ends)]) == len(ends)
 
 
 PAIRS = [

@@ -11,7 +11,7 @@ from adapters.engines import adapter_for
 from adapters.plan import Strip
 from adapters.schema import Capture
 from adapters.vllm import NO_PARSERS
-from tests.adapters.cases import planned
+from tests.adapters.cases import changes, planned
 
 VLLM = adapter_for("vllm")
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
@@ -23,8 +23,7 @@ STREAM = {**HELLO, "stream": True}
 def sent(body: dict[str, Any], version: str | None = "0.33.0", **options: Any) -> dict[str, Any]:
     """What the plan adds to or changes in the agent's body; null for what it removes."""
     _, upstream = planned(body, VLLM.server(version), **options)
-    keys = {*body, *upstream}
-    return {key: upstream.get(key) for key in keys if upstream.get(key) != body.get(key)}
+    return changes(body, upstream)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from tests.adapters.cases import (
     recordings,
     streamed,
 )
+from tests.adapters.cutting import assert_reads_the_same_however_it_is_cut, broken_off
 
 ENGINE = "vllm-0.32.0"
 VLLM = adapter_for("vllm")
@@ -110,26 +111,12 @@ def test_a_streamed_answer_reads_as_its_whole_twin(whole: str, stream: str) -> N
 
 @pytest.mark.parametrize("one", STREAMS, ids=lambda one: one.name)
 def test_a_stream_reads_the_same_however_it_is_cut(one: Recording) -> None:
-    plan = as_agent(one)
-    pieces, whole = streamed(plan, one.body)
-    client = client_bytes(pieces, whole)
-    for cuts in [tuple(range(1, len(one.body))), *((cut,) for cut in cut_points(one.body, small=500))]:
-        again, outcome = streamed(plan, one.body, *cuts)
-        assert outcome == whole
-        assert client_bytes(again, outcome) == client
+    assert_reads_the_same_however_it_is_cut(as_agent(one), one.body, cut_points(one.body, small=500))
 
 
 @pytest.mark.parametrize("one", STREAMS, ids=lambda one: one.name)
 def test_a_stream_that_breaks_off_keeps_the_ids_so_far(one: Recording) -> None:
-    plan = as_asked(one)
-    full = streamed(plan, one.body)[1].completion
-    for end in cut_points(one.body, small=500):
-        outcome = streamed(plan, one.body[:end], cut=True)[1]
-        for choice in outcome.completion.choices:
-            whole = next(other for other in full.choices if other.index == choice.index)
-            if choice.token_ids is not None:
-                assert whole.token_ids is not None
-                assert whole.token_ids.startswith(choice.token_ids)
+    for outcome, _ in broken_off(as_asked(one), one.body, cut_points(one.body, small=500)):
         if not outcome.finished:
             assert b"[DONE]" not in outcome.client
 

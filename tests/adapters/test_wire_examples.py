@@ -11,6 +11,7 @@ from adapters.errors import read_error
 from adapters.plan import Plan
 from adapters.schema import Choice
 from tests.adapters.cases import Example, bare_plan, cut_points, examples, streamed
+from tests.adapters.cutting import assert_reads_the_same_however_it_is_cut, broken_off
 
 # `exact` is earned by agreeing with the engine's own count. These examples have none, and index.json calls
 # them exact for their ids alone.
@@ -94,29 +95,15 @@ def test_an_example_reads_as_expected(example: Example) -> None:
     "example", [example for example in EXAMPLES if example.streamed], ids=lambda example: example.file
 )
 def test_a_streamed_example_reads_the_same_however_it_is_cut(example: Example) -> None:
-    plan = plan_of(example)
-    pieces, whole = streamed(plan, example.body)
-    client = b"".join(piece.client for piece in pieces) + whole.client
-    for cuts in [tuple(range(1, len(example.body))), *((cut,) for cut in cut_points(example.body, small=1000))]:
-        pieces, outcome = streamed(plan, example.body, *cuts)
-        assert outcome.completion == whole.completion
-        assert b"".join(piece.client for piece in pieces) + outcome.client == client
+    assert_reads_the_same_however_it_is_cut(plan_of(example), example.body, cut_points(example.body, small=1000))
 
 
 @pytest.mark.parametrize(
     "example", [example for example in EXAMPLES if example.streamed], ids=lambda example: example.file
 )
 def test_a_stream_that_breaks_off_keeps_what_came_and_is_exact_only_by_the_engines_count(example: Example) -> None:
-    plan = plan_of(example)
-    _, whole = streamed(plan, example.body)
-    for end in cut_points(example.body, small=1000):
-        _, outcome = streamed(plan, example.body[:end], cut=True)
+    for outcome, whole in broken_off(plan_of(example), example.body, cut_points(example.body, small=1000)):
         assert outcome.completion.anomalies in ((), ("the stream ended inside an event",))
-        for choice, full in zip(outcome.completion.choices, whole.completion.choices, strict=False):
-            if choice.token_ids is not None:
-                assert full.token_ids is not None
-                assert full.token_ids.startswith(choice.token_ids)
-            assert (full.text or "").startswith(choice.text or "")
         if outcome.verdict.fidelity == "exact":
             # The count comes last: then nothing but the mark of the end can be missing.
             assert outcome.completion.choices == whole.completion.choices
