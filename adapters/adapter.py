@@ -28,6 +28,11 @@ class Adapter(Protocol):
         """All features that a server of this engine may have, the configuration's own words among them."""
         ...
 
+    @property
+    def variants(self) -> frozenset[str]:
+        """All that a server of this engine may be said to be, beside the engine itself."""
+        ...
+
     def server(
         self,
         version: str | None = None,

@@ -101,6 +101,7 @@ class Dynamo(OpenAIEngine):
     assumed = by_worker(None)
     asks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     configurable: ClassVar = by_worker("vllm")
+    variants: ClassVar = frozenset({"vllm", "sglang", "trtllm"})
 
     def features_of(self, version: str | None, variant: str | None) -> frozenset[str]:
         return by_worker(variant)

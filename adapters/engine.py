@@ -73,6 +73,8 @@ class OpenAIEngine:
     logprobs_mode: ClassVar[LogprobsMode] = "raw"
     configurable: ClassVar[frozenset[str]] = frozenset()
     """Features that no version has of itself: of a fork, or how this one server was started."""
+    variants: ClassVar[frozenset[str]] = frozenset()
+    """The forks, patches or kinds of worker that the capability table knows."""
     owners: ClassVar[frozenset[str]] = frozenset()
     """What stands under `owned_by` where this engine lists its models."""
     no_ids: ClassVar[str | None] = None

@@ -37,15 +37,14 @@ class UnknownEngine(ValueError):
         self.known = ENGINES
 
 
-class UnknownFeature(ValueError):
-    """No server of this engine has this feature."""
+class UnknownWord(ValueError):
+    """No server of this engine has this feature, or is of this variant."""
 
-    def __init__(self, feature: str, engine: str | None, known: Iterable[str]) -> None:
-        whose = f"of the engine {engine}" if engine is not None else "of any engine"
-        self.feature = feature
-        self.whose = whose
+    def __init__(self, kind: str, word: str, engine: str | None, known: Iterable[str]) -> None:
+        self.word = word
+        self.told = f"{kind} {word!r} {f'of the engine {engine}' if engine is not None else 'of any engine'}"
         self.known = tuple(sorted(known))
-        super().__init__(f"unknown feature {feature!r} {whose}; known are {', '.join(self.known)}")
+        super().__init__(f"unknown {self.told}; known are {', '.join(self.known) or 'none'}")
 
 
 class UnknownVersion(ValueError):
@@ -65,11 +64,14 @@ def adapter_for(engine: str) -> Adapter:
 
 
 def check(configured: Configured) -> None:
-    """Raises UnknownEngine, UnknownFeature or UnknownVersion for what nobody would heed."""
-    named = (adapter_for(configured.engine),) if configured.engine is not None else _ADAPTERS.values()
-    known = frozenset().union(*(adapter.words for adapter in named))
-    for feature in sorted(configured.features - known):
-        raise UnknownFeature(feature, configured.engine, known)
+    """Raises UnknownEngine, UnknownWord or UnknownVersion for what nobody would heed."""
+    named = (adapter_for(configured.engine),) if configured.engine is not None else tuple(_ADAPTERS.values())
+    features = frozenset[str]().union(*(adapter.words for adapter in named))
+    for feature in sorted(configured.features - features):
+        raise UnknownWord("feature", feature, configured.engine, features)
+    variants = frozenset[str]().union(*(adapter.variants for adapter in named))
+    if configured.variant is not None and configured.variant not in variants:
+        raise UnknownWord("variant", configured.variant, configured.engine, variants)
     if configured.version is not None and not has_number(configured.version):
         raise UnknownVersion(configured.version)
 

@@ -87,6 +87,7 @@ class Sglang(OpenAIEngine):
     # After temperature and penalties, unless the server's environment says otherwise, which it tells nobody.
     logprobs_mode: ClassVar[LogprobsMode] = "processed"
     configurable: ClassVar = frozenset({ORIGINAL_LOGPROBS}).union(*VARIANTS.values())
+    variants: ClassVar = frozenset(filter(None, VARIANTS))
     owners: ClassVar = frozenset({"sglang"})
 
     def features_of(self, version: str | None, variant: str | None) -> frozenset[str]:

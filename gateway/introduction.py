@@ -39,6 +39,11 @@ async def _introduce(backend: Backend, backends: Backends) -> None:
     server = backend.server
     kind = " ".join(part for part in (server.engine, server.version, server.variant) if part)
     models = backend.settings.models or server.models
+    if server.known == "assumed" and not models:
+        logger.warning(
+            "backend %s answers, but names no engine and no models: it may be no inference server", backend.name
+        )
+        return
     logger.info(
         "backend %s is %s (%s), models: %s", backend.name, kind, server.known, ", ".join(models) or "it names none"
     )

@@ -14,7 +14,7 @@ from gateway.backends import Backend
 from gateway.refusals import InvalidRequest
 from gateway.settings import PREFIX, BackendSettings
 from gateway.settings.errors import sentence
-from gateway.settings.heeded import ENGINE, FEATURES, VERSION
+from gateway.settings.heeded import ENGINE, FEATURES, VARIANT, VERSION
 from storage.records import StoredBackend
 
 # Whoever names a variable here sends its value to a server of their choice.
@@ -39,7 +39,7 @@ class NewBackend(Strict):
     name: Label | None = None
     engine: Annotated[Label | None, ENGINE] = None
     version: Annotated[Label | None, VERSION] = None
-    variant: Label | None = None
+    variant: Annotated[Label | None, VARIANT] = None
     features: Annotated[Names, FEATURES] = ()
     models: Names = ()
     """Names or patterns (`qwen*`) of the models that it serves."""

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from gateway.settings.errors import SettingsError, sentence, unknown
-from gateway.settings.heeded import ENGINE, FEATURES, VERSION
+from gateway.settings.heeded import ENGINE, FEATURES, VARIANT, VERSION
 
 # A list stands in one option of `--backend` with this between its items.
 _ITEM: Final = "|"
@@ -34,7 +34,7 @@ class BackendSettings(BaseModel):
     """Ours for it in traces and answers. Unless given, the URL without its scheme."""
     engine: Annotated[str | None, ENGINE] = None
     version: Annotated[str | None, VERSION] = None
-    variant: str | None = None
+    variant: Annotated[str | None, VARIANT] = None
     features: Annotated[tuple[str, ...], FEATURES] = ()
     models: tuple[str, ...] = ()
     """Names or patterns (`qwen*`) of the models that it serves."""

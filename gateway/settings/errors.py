@@ -18,7 +18,7 @@ def unknown(spelled: str, key: str, known: Iterable[str], spell: Callable[[str],
     near = get_close_matches(key, names, n=1, cutoff=0.5)
     if near:
         return f"{spelled} is unknown: did you mean {spell(near[0])}?"
-    return f"{spelled} is unknown; known are {', '.join(map(spell, names))}"
+    return f"{spelled} is unknown; known are {', '.join(map(spell, names)) or 'none'}"
 
 
 def sentence(error: ErrorDetails) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import AfterValidator, ValidationInfo
 
 from adapters.detect import Configured
-from adapters.engines import UnknownEngine, UnknownFeature, check
+from adapters.engines import UnknownEngine, UnknownWord, check
 from gateway.settings.errors import unknown
 
 
@@ -17,8 +17,8 @@ def _check(configured: Configured) -> None:
         check(configured)
     except UnknownEngine as exc:
         raise ValueError(unknown(f"engine {exc.engine!r}", exc.engine, exc.known)) from exc
-    except UnknownFeature as exc:
-        raise ValueError(unknown(f"feature {exc.feature!r} {exc.whose}", exc.feature, exc.known)) from exc
+    except UnknownWord as exc:
+        raise ValueError(unknown(exc.told, exc.word, exc.known)) from exc
 
 
 def _engine(value: str | None) -> str | None:
@@ -31,12 +31,18 @@ def _version(value: str | None) -> str | None:
     return value
 
 
+def _variant(value: str | None, info: ValidationInfo) -> str | None:
+    # A model's `engine` stands before what is judged by it; where it was wrong itself, all engines judge.
+    _check(Configured(engine=info.data.get("engine"), variant=value))
+    return value
+
+
 def _features(value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    # A model's `engine` stands before its `features`; where it was wrong itself, they are judged by all engines.
     _check(Configured(engine=info.data.get("engine"), features=frozenset(value)))
     return value
 
 
 ENGINE: Final = AfterValidator(_engine)
 VERSION: Final = AfterValidator(_version)
+VARIANT: Final = AfterValidator(_variant)
 FEATURES: Final = AfterValidator(_features)

@@ -71,7 +71,7 @@ async def verify(settings: BackendSettings, *, model: str | None, decoder: Decod
             untold = str(exc)
         asked = model or next(iter(server.models), None)
         if asked is None:
-            raise CommandFailed(f"{settings.url} {untold}: give a model with --model", exit_status=2)
+            raise CommandFailed(f"{settings.url} {untold}; name a model with --model", exit_status=2)
         asker = Asker(Dispatcher(backends, upstream, first_byte_timeout=_PATIENCE), asked, patience=_PATIENCE)
         rows = tuple([Row(check, await check.finding(asker, decoder)) for check in CHECKS])
         captured = await _captured(asker)

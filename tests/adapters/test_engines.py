@@ -7,7 +7,7 @@ import json
 import pytest
 
 from adapters.detect import Configured
-from adapters.engines import ENGINES, UnknownEngine, UnknownFeature, UnknownVersion, adapter_for, check
+from adapters.engines import ENGINES, UnknownEngine, UnknownVersion, UnknownWord, adapter_for, check
 from tests.adapters.cases import TESTS
 
 # Whose test reads each folder of the examples.
@@ -64,9 +64,9 @@ def test_a_feature_that_the_engine_may_have_can_be_configured(configured: Config
 
 
 def test_a_feature_that_nobody_would_heed_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownFeature, match=r"'no_parser' of the engine vllm; known are .*no_parsers"):
+    with pytest.raises(UnknownWord, match=r"'no_parser' of the engine vllm; known are .*no_parsers"):
         check(Configured("vllm", features=frozenset({"no_parser"})))
-    with pytest.raises(UnknownFeature, match="of any engine"):
+    with pytest.raises(UnknownWord, match="of any engine"):
         check(Configured(features=frozenset({"ids"})))
     with pytest.raises(UnknownEngine):
         check(Configured("vlm"))
@@ -81,3 +81,15 @@ def test_a_release_and_a_build_of_one_can_be_configured(version: str) -> None:
 def test_a_version_that_no_table_has_a_place_for_is_an_error(version: str) -> None:
     with pytest.raises(UnknownVersion, match=r"is no release's number: write for instance 0\.33\.0"):
         check(Configured("vllm", version))
+
+
+@pytest.mark.parametrize(("engine", "variant"), [("sglang", "agentcore"), ("dynamo", "trtllm"), (None, "llm360")])
+def test_a_variant_that_the_engine_has_can_be_configured(engine: str | None, variant: str) -> None:
+    check(Configured(engine, variant=variant))
+
+
+def test_a_variant_that_nobody_would_heed_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownWord, match="variant 'agentcor' of the engine sglang; known are agentcore, llm360"):
+        check(Configured("sglang", variant="agentcor"))
+    with pytest.raises(UnknownWord, match="variant 'agentcore' of the engine vllm; known are none"):
+        check(Configured("vllm", variant="agentcore"))

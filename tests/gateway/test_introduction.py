@@ -18,11 +18,13 @@ from tests.gateway.harness import gateway
 
 
 class Servers:
-    """`a` is a vLLM, `b` is not there, `c` never answers."""
+    """`a` is a vLLM, `b` is not there, `c` never answers, `d` is who knows what."""
 
     async def detect(self, backend: Backend) -> Server:
         if backend.name == "c":
             await asyncio.Event().wait()
+        if backend.name == "d":
+            return Server("openai")
         if backend.name == "b":
             raise NothingSent("b", "connection refused")
         return Server("vllm", "0.33.0", models=("m", "n"), known="detected")
@@ -36,13 +38,14 @@ async def test_each_backend_has_a_line_that_says_what_it_is_or_that_it_is_not_th
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    backends = named("a", "b")
+    backends = named("a", "b", "d")
     await introduce(backends)
     assert sorted((record.levelname, record.getMessage()) for record in caplog.records) == [
         ("INFO", "backend a is vllm 0.33.0 (detected), models: m, n"),
         ("WARNING", "backend b is not reachable yet, and is asked again at the first call: connection refused"),
+        ("WARNING", "backend d answers, but names no engine and no models: it may be no inference server"),
     ]
-    assert [backends.is_down(backend) for backend in backends.all()] == [False, True]
+    assert [backends.is_down(backend) for backend in backends.all()] == [False, True, False]
 
 
 async def test_one_that_never_answers_holds_up_neither_the_start_nor_the_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -66,6 +66,8 @@ def test_a_pasted_base_url_loses_its_version_and_keeps_its_prefix(pasted: str, u
         ("http://host,engine=vllm,features=no_parserz", "of the engine vllm is unknown: did you mean no_parsers?"),
         ("http://host,features=no_parserz", "of any engine is unknown: did you mean no_parsers?"),
         ("http://host,features=sglext,engine=vllm", "feature 'sglext' of the engine vllm is unknown"),
+        ("http://host,engine=sglang,variant=agentcor", "of the engine sglang is unknown: did you mean agentcore?"),
+        ("http://host,engine=vllm,variant=x", "variant 'x' of the engine vllm is unknown; known are none"),
         ("http://host,version=banana", "the version 'banana' is no release's number"),
     ],
 )
