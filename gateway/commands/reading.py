@@ -140,7 +140,7 @@ class Reader:
             ("session_id", row.session_id),
             ("turn", _text(row.turn)),
             ("started_at", row.started_at),
-            ("duration_ms", _text(row.duration_ms)),
+            ("duration_ms", _text(row.duration_ms and round(row.duration_ms, 1))),
             ("status", row.status),
             ("model", _text(row.model)),
             ("engine", _text(row.engine)),
