@@ -62,7 +62,7 @@ class ScriptedServer:
         """The inference calls among the requests."""
         return [call for call in self.requests if call.route in _ENDPOINTS and call.method == "POST"]
 
-    async def settled(self, *, timeout: float = 2.0) -> None:  # noqa: ASYNC109 - for tests that only wait
+    async def settled(self, *, timeout: float = 20.0) -> None:  # noqa: ASYNC109 - for tests that only wait
         """Returns when no inference call is open any more. Raises TimeoutError."""
         async with asyncio.timeout(timeout):
             for call in self.calls:

@@ -93,6 +93,6 @@ async def call(transport: HttpTransport, url: str, body: bytes = b"{}") -> bytes
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not true():
             await asyncio.sleep(0.001)
