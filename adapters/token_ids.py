@@ -15,6 +15,8 @@ _INT32_MAX: Final = 2**31 - 1
 _DTYPE: Final = np.dtype("<i4")
 _PLAIN: Final = b"0123456789,"
 """Between the brackets of a list JSON has nothing but whole numbers of these bytes, each 0 or more."""
+_LONG: Final = 64 * 1024
+"""Bytes: some 10,000 ids."""
 # Checks each id while it decodes, which Python takes six times as long for.
 _listed: Final = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]])
 
@@ -53,7 +55,7 @@ class TokenIds:
     @classmethod
     def from_json(cls, raw: bytes | bytearray | memoryview | msgspec.Raw) -> TokenIds:
         """From the JSON text of a list of integers. Raises ValueError for anything else."""
-        packed = _packed(bytes(raw)) if isinstance(raw, msgspec.Raw) else None
+        packed = _packed(bytes(raw)) if isinstance(raw, msgspec.Raw) and len(raw) > _LONG else None
         if packed is None:
             try:
                 listed = _listed.decode(raw)
@@ -121,7 +123,11 @@ class TokenIds:
 
 
 def _packed(listed: bytes) -> bytes | None:
-    """The ids of what is known to be JSON, without a Python int for each; None where it needs a closer look."""
+    """The ids of what is known to be JSON, without a Python int for each; None where it needs a closer look.
+
+    Faster, but numpy lets go of the interpreter lock inside, and getting it back from a busy thread costs more than
+    a short list takes.
+    """
     items = listed[1:-1]
     if listed[:1] != b"[" or not items or items.translate(None, _PLAIN):
         return None

@@ -49,6 +49,22 @@ def test_a_list_may_be_written_with_spaces(text: bytes, ids: list[int]) -> None:
     assert TokenIds.from_json(Raw(text)).tolist() == TokenIds.from_json(text).tolist() == ids
 
 
+LONG = b"151643," * 20_000
+"""So long a list is read another way."""
+
+
+@pytest.mark.parametrize("last", [b"-2", b"2.0", b"2147483648", b"99999999999999999999999999", b"[1]", b"null", b'"7"'])
+def test_a_long_list_is_read_no_less_strictly(last: bytes) -> None:
+    with pytest.raises(ValueError, match="not a list of token ids"):
+        TokenIds.from_json(Raw(b"[" + LONG + last + b"]"))
+
+
+@pytest.mark.parametrize("last", [b"7", b" 7 ", b"2147483647", b"0"])
+def test_a_long_list_is_the_same_list(last: bytes) -> None:
+    ids = TokenIds.from_json(Raw(b"[" + LONG + last + b"]"))
+    assert ids.tolist() == [151643] * 20_000 + [int(last)]
+
+
 @pytest.mark.parametrize("ids", [[1.0], [True], [None], ["1"], [-1], [2**31]])
 def test_a_list_with_anything_else_is_refused(ids: list[int]) -> None:
     with pytest.raises(ValueError, match="not a token id"):
