@@ -17,7 +17,8 @@ from gateway.sessions import Sessions
 from storage.ids import new_id
 
 # An agent's base_url is the gateway's own, or that of one session.
-_PREFIXES = ("", "/sessions/{session_id}")
+# The first match counts, and most calls name their session.
+_PREFIXES = ("/sessions/{session_id}", "")
 
 
 class AgentEndpoint:

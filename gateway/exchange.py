@@ -149,7 +149,7 @@ class Exchange:
         except TimedOut as exc:
             return Ending.refused(BackendTimeout(exc.why), self._so_far(), asked=True)
         finally:
-            await asyncio.shield(dispatched.close())
+            await dispatched.close()  # It never waits, so nothing can cancel it.
 
     def _planned(self, plan: Plan, backend: Backend) -> None:
         """A plan is about to be sent: the call is queued as `running` first. Raises NotRecordable."""
