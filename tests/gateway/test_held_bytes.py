@@ -42,18 +42,19 @@ async def test_no_end_comes_before_its_trace_is_committed(tmp_path: Path) -> Non
     server = ScriptedServer("vllm", reply=of_length(TOKENS))
     async with running(server) as backend, gateway(tmp_path, backend) as served:
         await served.chat()
-        async with served.agent.stream("POST", CHAT, json={**HELLO, "stream": True}) as response:
-            with locked(served.database):
-                chunks = response.aiter_raw()
-                stream = await _until(b"", chunks, TOKENS - 1)
-                ending = asyncio.ensure_future(anext(chunks))
-                await server.settled()
-                assert (await asyncio.wait([ending], timeout=0.3))[0] == set()
-                assert b'"finish_reason":"stop"' not in stream
-                assert served.statuses() == [("ok", "exact")]
-            stream += await ending
-            assert served.statuses() == [("ok", "exact")] * 2
-            stream += b"".join([data async for data in chunks])
+        with locked(served.database):
+            sent = served.agent.build_request("POST", CHAT, json={**HELLO, "stream": True})
+            response = await served.agent.send(sent, stream=True)
+            chunks = response.aiter_raw()
+            stream = await _until(b"", chunks, TOKENS - 1)
+            ending = asyncio.ensure_future(anext(chunks))
+            await server.settled()
+            assert (await asyncio.wait([ending], timeout=0.3))[0] == set()
+            assert b'"finish_reason":"stop"' not in stream
+            assert served.statuses() == [("ok", "exact")]
+        stream += await ending
+        assert served.statuses() == [("ok", "exact")] * 2
+        stream += b"".join([data async for data in chunks])
         assert events(stream)[-1] == b"[DONE]"
         assert b'"finish_reason":"stop"' in stream
 
