@@ -200,6 +200,25 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Reward:
+    """One named component of what a rollout, or one of its traces, was worth to whoever judged it.
+
+    A later one of the same `name` and `trace_id` revises it.
+    """
+
+    reward_id: str
+    """The judge's own key, so that telling it twice counts once; made up where none is given."""
+    name: str
+    value: float
+    created_at: datetime
+    weight: float = 1.0
+    """Its part in the sum that is the rollout's reward; 0 for what is only watched."""
+    trace_id: str | None = None
+    """Null: of the session as a whole."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """The model calls of one rollout: one attempt of one agent at one task."""
 
@@ -208,9 +227,12 @@ class Session:
     status: SessionStatus = "open"
     run_id: str | None = None
     group_id: str | None = None
+    group_size: int | None = None
+    """How many sessions its group is to have (GRPO's n); null where nobody said."""
     finished_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    rewards: tuple[Mapping[str, Any], ...] = ()
+    rewards: tuple[Reward, ...] = ()
+    """All that were told, in the order of their writing: revised ones too."""
     sampling: Mapping[str, Any] | None = None
     """Sampling parameters pinned for every call of the session."""
     budgets: Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
-from adapters.schema import Capture, Dialect, Fidelity, Purpose, SessionStatus, Status
+from adapters.schema import Capture, Dialect, Fidelity, Purpose, Reward, SessionStatus, Status
 
 Item = TypeVar("Item")
 
@@ -77,9 +77,10 @@ class SessionChanges(TypedDict, total=False):
     status: SessionStatus
     run_id: str | None
     group_id: str | None
+    group_size: int | None
     finished_at: datetime | None
     metadata: Mapping[str, Any]
-    rewards: tuple[Mapping[str, Any], ...]
+    rewards: tuple[Reward, ...]
     sampling: Mapping[str, Any] | None
     budgets: Mapping[str, Any] | None
     capture: Capture | None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from sqlalchemy import Connection, String, bindparam, delete, exists, insert, literal, select, tuple_, update
 
-from adapters.schema import Session
+from adapters.schema import Reward, Session
 from storage import cursors, tables
 from storage.errors import SessionDeleted, SessionExists, SessionNotFound
 from storage.records import Page, SessionChanges, SessionQuery
@@ -35,7 +35,8 @@ _COLUMNS: Final = (
 
 class _Details(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
-    rewards: tuple[dict[str, Any], ...] = ()
+    group_size: int | None = None
+    rewards: tuple[Reward, ...] = ()
     sampling: dict[str, Any] | None = None
     budgets: dict[str, Any] | None = None
 
@@ -47,7 +48,8 @@ def to_row(session: Session) -> dict[str, Any]:
     """The columns that a session's fields are; not `next_turn` and `key_hash`."""
     details = _Details(
         metadata=dict(session.metadata),
-        rewards=tuple(dict(reward) for reward in session.rewards),
+        group_size=session.group_size,
+        rewards=session.rewards,
         sampling=None if session.sampling is None else dict(session.sampling),
         budgets=None if session.budgets is None else dict(session.budgets),
     )
@@ -59,6 +61,7 @@ def from_row(row: AnyRow) -> Session:
     return Session(
         **{name: getattr(row, name) for name in _COLUMNS},
         metadata=details.metadata,
+        group_size=details.group_size,
         rewards=details.rewards,
         sampling=details.sampling,
         budgets=details.budgets,
