@@ -33,6 +33,8 @@ class SessionFields(Strict):
 
     run_id: Label | None = None
     group_id: Label | None = None
+    group_size: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """How many sessions the group is to have; its complete groups are known by it."""
     metadata: JsonObject = Field(default_factory=dict)
     capture: Capture | None = None
     purpose: Purpose | None = None

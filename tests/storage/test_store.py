@@ -3,14 +3,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapters.schema import Trace
+from adapters.schema import Reward, Trace
 from storage.errors import CorruptTrace, SessionDeleted, SessionExists, SessionNotFound
 from storage.gateways import INTERRUPTED
 from storage.ids import new_id
@@ -186,8 +186,9 @@ async def test_sessions_are_made_found_and_changed(store: Store) -> None:
     assert await store.session_by_key(b"hash") == made
     assert await store.session_by_key(b"other") is None
     assert await store.session("other") is None
-    changed = await store.change_session("s", rewards=({"value": 1.5},), attempt=1)
-    assert changed == await store.session("s") == replace(made, rewards=({"value": 1.5},), attempt=1)
+    told = (Reward("r1", "reward", 1.5, datetime(2026, 11, 20, tzinfo=UTC)),)
+    changed = await store.change_session("s", rewards=told, attempt=1)
+    assert changed == await store.session("s") == replace(made, rewards=told, attempt=1)
     with pytest.raises(SessionExists):
         await store.create_session(made)
     with pytest.raises(SessionNotFound):
