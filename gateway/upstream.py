@@ -1,6 +1,6 @@
-"""The one door to backends: an httpx transport called directly, its failures sorted by what the backend can have seen.
+"""The one door to backends: the transport, its failures sorted by what the backend can have seen.
 
-`httpx.AsyncClient`'s own layer costs more than the call itself; so the transport is called here and nowhere else.
+`httpx.AsyncClient`, and httpx's objects of a request and a response, would cost more than the call itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Self
 import httpx
 
 from gateway.transport import HttpTransport
+from gateway.transport.answer import Answer
+from gateway.transport.question import question
+from gateway.transport.target import Target, target_of
 
 _HEADERS = [(b"user-agent", b"rollout-gateway"), (b"accept-encoding", b"identity")]
 # What says that no connection came about, and so that the backend has seen nothing.
@@ -64,16 +67,19 @@ class AnswerTooLarge(UpstreamError):
 class UpstreamAnswer:
     """Status and headers of an answer whose body is still to come."""
 
-    __slots__ = ("_backend", "_response", "content_type", "headers", "status")
+    __slots__ = ("_answer", "_backend", "content_type", "status")
 
-    def __init__(self, backend: str, response: httpx.Response) -> None:
+    def __init__(self, backend: str, answer: Answer) -> None:
         self._backend = backend
-        self._response = response
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
+        self._answer = answer
+        self.status = answer.status
         # From the raw list: a look-up by name decodes and folds every header first.
-        told = next((value for name, value in response.headers.raw if name.lower() == b"content-type"), b"")
+        told = next((value for name, value in answer.headers if name.lower() == b"content-type"), b"")
         self.content_type = told.partition(b";")[0].strip().lower().decode("latin-1")
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return httpx.Headers(self._answer.headers)
 
     @property
     def is_event_stream(self) -> bool:
@@ -81,11 +87,9 @@ class UpstreamAnswer:
 
     async def chunks(self, limit: int) -> AsyncIterator[bytes]:
         """The body as it arrives, up to a number of bytes. Raises CutShort or AnswerTooLarge."""
-        stream = self._response.stream
-        assert isinstance(stream, httpx.AsyncByteStream)
         size = 0
         try:
-            async for chunk in stream:
+            async for chunk in self._answer:
                 size += len(chunk)
                 if size > limit:
                     raise AnswerTooLarge(self._backend, f"the backend's answer is larger than {limit} bytes")
@@ -99,31 +103,26 @@ class UpstreamAnswer:
 
     async def close(self) -> None:
         """Give the connection back, or cut it when the body was not read to its end."""
-        try:
-            await self._response.aclose()
-        except (httpx.TransportError, OSError):
-            return
+        await self._answer.aclose()
 
 
 class Upstream:
     """Connections to every backend: pooled, unlimited in number, no proxies, no redirects, no compression."""
 
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, connect_timeout: float) -> None:
-        self._given = transport
-        self._transport = transport
-        self._extensions = {"timeout": {"connect": connect_timeout}}
-        # Parsing a URL takes longer than the rest of a request's making, and there are as many as backends.
-        self._parsed = lru_cache(maxsize=_KEPT_URLS)(httpx.URL)
+    def __init__(self, *, connect_timeout: float) -> None:
+        """In seconds."""
+        self._connect_timeout = connect_timeout
+        self._transport: HttpTransport | None = None
+        self._target = lru_cache(maxsize=_KEPT_URLS)(_target)
 
     async def __aenter__(self) -> Self:
-        if self._transport is None:
-            self._transport = HttpTransport()
+        self._transport = HttpTransport()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._transport is not None and self._given is None:
+        if self._transport is not None:
             await self._transport.aclose()
             self._transport = None
 
@@ -142,21 +141,10 @@ class Upstream:
         """
         assert self._transport is not None, "Upstream is used inside `async with`"
         try:
-            # `stream` and headers in bytes: from `content`, httpx makes the headers three times over.
-            parsed = self._parsed(url)
-            request = httpx.Request(
-                method,
-                parsed,
-                headers=[
-                    (b"host", parsed.netloc),
-                    *_HEADERS,
-                    *((name.encode("latin-1"), value.encode("latin-1")) for name, value in headers),
-                    (b"content-length", b"%d" % len(body)),
-                ],
-                stream=httpx.ByteStream(body),
-                extensions=self._extensions,
-            )
-            response = await self._transport.handle_async_request(request)
+            target = self._target(url)
+            encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+            asked = question(method, target, [*_HEADERS, *encoded], body)
+            answer = await self._transport.ask(target.origin, asked, connect_timeout=self._connect_timeout)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             raise NothingSent(backend, f"not a URL that can be called: {url}") from exc
         except _NOTHING_SENT as exc:
@@ -164,7 +152,11 @@ class Upstream:
         except (httpx.TransportError, OSError) as exc:
             why = f"the backend closed the connection without an answer: {_words(exc)}"
             raise NoAnswer(backend, why) from exc
-        return UpstreamAnswer(backend, response)
+        return UpstreamAnswer(backend, answer)
+
+
+def _target(url: str) -> Target:
+    return target_of(httpx.URL(url))
 
 
 def _words(exc: BaseException) -> str:

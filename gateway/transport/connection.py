@@ -10,8 +10,8 @@ import httpx
 
 from gateway.transport.answer import Answer, Header
 from gateway.transport.errors import ClosedUnheard
-from gateway.transport.origin import Origin
 from gateway.transport.question import Question
+from gateway.transport.target import Origin
 
 # What may come without a byte of a body: a head with all that precedes it, trailers, the extensions of a chunk.
 _MAX_BARREN = 64 * 1024

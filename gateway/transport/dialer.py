@@ -12,8 +12,8 @@ from itertools import zip_longest
 import httpx
 
 from gateway.transport.connection import Connection
-from gateway.transport.origin import Origin
 from gateway.transport.race import first
+from gateway.transport.target import Origin
 
 # RFC 8305 §5: how long one address may keep the next waiting.
 _HEAD_START = 0.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gateway.transport.connection import Connection
-from gateway.transport.origin import Origin
+from gateway.transport.target import Origin
 
 
 class Pool:

@@ -1,11 +1,14 @@
-"""An httpx request as the bytes of one HTTP/1.1 request. Who is asked and where a body ends is written here alone."""
+"""A request as the bytes of one HTTP/1.1 request. Who is asked and where a body ends is written here alone."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import httpx
+
+from gateway.transport.target import Target, target_of
 
 # Those that say where a message begins and ends. Copied from a caller they could make two requests of one.
 _FRAMING = frozenset(
@@ -25,23 +28,27 @@ class Question:
     """False for HEAD, whose answer has the headers of a body and none."""
 
 
+def question(method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Question:
+    """Without the framing headers among these. Raises httpx.LocalProtocolError for what would not be one request."""
+    return Question(_head(method, target, headers, len(body)), body, method != "HEAD")
+
+
 async def question_of(request: httpx.Request) -> Question:
-    """Raises httpx.LocalProtocolError for what would not be one request."""
+    """As `question`, of what httpx has made."""
     stream = request.stream
     if isinstance(stream, httpx.SyncByteStream):
         body = b"".join(stream)
     else:
         assert isinstance(stream, httpx.AsyncByteStream)
         body = b"".join([part async for part in stream])
-    return Question(_head(request, len(body)), body, request.method != "HEAD")
+    return question(request.method, target_of(request.url), request.headers.raw, body)
 
 
-def _head(request: httpx.Request, length: int) -> bytes:
-    method, url = request.method, request.url
+def _head(method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], length: int) -> bytes:
     if _METHOD.fullmatch(method) is None:
         raise httpx.LocalProtocolError(f"not a method: {method!r}")
-    lines = [b"%s %s HTTP/1.1" % (method.encode(), url.raw_path), b"host: " + url.netloc]
-    for name, value in request.headers.raw:
+    lines = [b"%s %s HTTP/1.1" % (method.encode(), target.path), b"host: " + target.authority]
+    for name, value in headers:
         if name.lower() in _FRAMING:
             continue
         if _NAME.fullmatch(name) is None:

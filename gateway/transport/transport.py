@@ -11,9 +11,9 @@ from gateway.transport.answer import Answer
 from gateway.transport.connection import Connection
 from gateway.transport.dialer import Dialer
 from gateway.transport.errors import ClosedUnheard
-from gateway.transport.origin import Origin, origin_of
 from gateway.transport.pool import Pool
 from gateway.transport.question import Question, question_of
+from gateway.transport.target import Origin, target_of
 
 _IDLE_SECONDS = 30.0
 # No server closes a connection for having been idle for less (uvicorn waits 5 s, gunicorn 2 s). What dies sooner died
@@ -36,21 +36,22 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._dialer = Dialer(tls)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Returns at the end of the headers.
-
-        Raises httpx.UnsupportedProtocol, LocalProtocolError, ConnectError or ConnectTimeout where nothing was sent;
-        httpx.ReadError or RemoteProtocolError where the request was, and no answer came back.
-        """
-        origin = origin_of(request.url)
-        question = await question_of(request)
-        answer = await self._ask(origin, question, request.extensions.get("timeout", {}).get("connect"))
+        """httpx's own face of `ask`, for whoever has a request of its making. Raises httpx.UnsupportedProtocol too."""
+        origin = target_of(request.url).origin
+        seconds = request.extensions.get("timeout", {}).get("connect")
+        answer = await self.ask(origin, await question_of(request), connect_timeout=seconds)
         return httpx.Response(answer.status, headers=answer.headers, stream=answer, request=request)
 
     async def aclose(self) -> None:
         self._dialer.close()
         await self.pool.close()
 
-    async def _ask(self, origin: Origin, question: Question, connect_timeout: float | None) -> Answer:
+    async def ask(self, origin: Origin, question: Question, *, connect_timeout: float | None) -> Answer:
+        """Returns at the end of the headers; the caller closes the answer.
+
+        Raises httpx.ConnectError or ConnectTimeout where nothing was sent; httpx.ReadError or RemoteProtocolError where
+        the request was, and no answer came back.
+        """
         kept = self.pool.take(origin)
         if kept is None:
             return await _exchange(await self._connect(origin, connect_timeout), question)

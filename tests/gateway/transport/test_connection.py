@@ -12,8 +12,8 @@ import pytest
 from gateway.transport.answer import HIGH_WATER, Answer
 from gateway.transport.connection import Connection
 from gateway.transport.errors import ClosedUnheard
-from gateway.transport.origin import Origin
 from gateway.transport.question import Question
+from gateway.transport.target import Origin
 
 POST = Question(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n", b"{}", True)
 HEAD = Question(b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\n", b"", False)

@@ -1,4 +1,4 @@
-"""Where a connection leads: scheme, host and port, and nothing of the path."""
+"""What a URL says: where to connect, and what to ask for there."""
 
 from __future__ import annotations
 
@@ -17,10 +17,20 @@ class Origin(NamedTuple):
     port: int
 
 
-def origin_of(url: httpx.URL) -> Origin:
+class Target(NamedTuple):
+    """A URL read once: there are as many as backends have endpoints, and reading one takes longer than asking."""
+
+    origin: Origin
+    authority: bytes
+    """As the `host` header has it."""
+    path: bytes
+    """With the query."""
+
+
+def target_of(url: httpx.URL) -> Target:
     """Raises httpx.UnsupportedProtocol where the URL is not an http or https one with a host."""
     scheme = url.scheme
     port = _PORTS.get(scheme)
     if port is None or not url.raw_host:
         raise httpx.UnsupportedProtocol(f"not a URL that can be called: {url}")
-    return Origin(scheme, url.raw_host.decode("ascii"), url.port or port)
+    return Target(Origin(scheme, url.raw_host.decode("ascii"), url.port or port), url.netloc, url.raw_path)
