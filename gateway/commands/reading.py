@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 
 from gateway.commands import table
-from gateway.commands.errors import CommandFailed
+from gateway.commands.remote import Filters, Remote, decode
 from gateway.commands.table import Column
 
 Item = TypeVar("Item")
@@ -21,10 +21,6 @@ Item = TypeVar("Item")
 _LISTED = (
     "trace_id,session_id,status,fidelity,started_at,turn,engine,plan,duration_ms,prompt_token_ids,choices.token_ids"
 )
-
-
-class CannotRead(CommandFailed):
-    """The gateway gave no answer that can be shown; the message says why."""
 
 
 class SessionRow(msgspec.Struct):
@@ -72,13 +68,6 @@ class Page(msgspec.Struct, Generic[Item]):
     complete: bool = True
 
 
-class _Problem(msgspec.Struct):
-    """RFC 9457, as far as it is told."""
-
-    title: str = ""
-    detail: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Reader:
     """A running gateway's `/api`, and where to show what it says."""
@@ -91,11 +80,11 @@ class Reader:
     as_json: bool
     transport: httpx.BaseTransport | None = None
 
-    def sessions(self, filters: Mapping[str, str | int]) -> None:
+    def sessions(self, filters: Filters) -> None:
         body = self._get("/api/sessions", filters)
         if self.as_json:
             return self._print(body)
-        page = _decode(body, Page[SessionRow])
+        page = decode(body, Page[SessionRow])
         rows = page.items
         columns = (
             Column("session", 0, tuple(row.session_id for row in rows)),
@@ -110,11 +99,11 @@ class Reader:
     def session(self, session_id: str) -> None:
         self._print(self._get(f"/api/sessions/{quote(session_id, safe='')}", {}))
 
-    def traces(self, filters: Mapping[str, str | int]) -> None:
+    def traces(self, filters: Filters) -> None:
         if self.as_json:
             return self._print(self._get("/api/traces", filters))
         body = self._get("/api/traces", {**filters, "fields": _LISTED})
-        page = _decode(body, Page[TraceRow])
+        page = decode(body, Page[TraceRow])
         rows = page.items
         columns = (
             Column("trace", 0, tuple(row.trace_id for row in rows)),
@@ -134,7 +123,7 @@ class Reader:
         body = self._get(f"/api/traces/{quote(trace_id, safe='')}", {})
         if self.as_json:
             return self._print(body)
-        row = _decode(body, TraceRow)
+        row = decode(body, TraceRow)
         facts = [
             ("trace_id", row.trace_id),
             ("session_id", row.session_id),
@@ -157,20 +146,8 @@ class Reader:
             self._line(f"{name:<18}{fact}")
         return None
 
-    def _get(self, path: str, filters: Mapping[str, str | int]) -> bytes:
-        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        try:
-            with httpx.Client(base_url=self.url, headers=headers, transport=self.transport, trust_env=False) as client:
-                answer = client.get(path, params=filters, timeout=60)
-        except httpx.TransportError as exc:
-            raise CannotRead(f"no gateway answers at {self.url}: {exc}; --url says where it is") from exc
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise CannotRead(f"{self.url} is no URL of a gateway: {exc}") from exc
-        if answer.status_code == 401:
-            raise CannotRead(f"{_reason(answer.content)} Here: by ROLLOUT_GATEWAY_API_KEY in the environment.")
-        if answer.status_code != 200:
-            raise CannotRead(f"{self.url}{path} answers {answer.status_code}: {_reason(answer.content)}")
-        return answer.content
+    def _get(self, path: str, filters: Filters) -> bytes:
+        return Remote(self.url, self.key, self.transport).get(path, filters)
 
     def _print(self, body: bytes) -> None:
         self._line(msgspec.json.format(body, indent=2).decode())
@@ -189,21 +166,6 @@ class Reader:
 
     def _note(self, text: str) -> None:
         self.notes.out(text, highlight=False)
-
-
-def _decode(body: bytes, shape: type[Item]) -> Item:
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except msgspec.DecodeError as exc:
-        raise CannotRead(f"this is not an answer of a rollout-gateway: {exc}") from exc
-
-
-def _reason(body: bytes) -> str:
-    try:
-        problem = msgspec.json.decode(body, type=_Problem)
-    except msgspec.DecodeError:
-        return "not an answer of a rollout-gateway"
-    return problem.detail or problem.title
 
 
 def _text(value: object) -> str:

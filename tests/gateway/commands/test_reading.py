@@ -7,7 +7,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from gateway.commands.reading import CannotRead, Reader
+from gateway.commands.reading import Reader
+from gateway.commands.remote import CannotRead
 
 SESSIONS = {
     "items": [
