@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from typing import Final
 
 MODEL: Final = "bench"
@@ -17,14 +18,19 @@ def _sampled() -> list[tuple[int, str, float]]:
     """Ids, texts and logprobs of the one completion that all answers hold."""
     rng = random.Random(7)
     return [
-        (rng.randrange(151_000), " " + rng.choice(_WORDS), float(f"{-rng.expovariate(3):.17g}"))
-        for _ in range(SAMPLED_TOKENS)
+        (rng.randrange(151_000), " " + rng.choice(_WORDS), _single(-rng.expovariate(3))) for _ in range(SAMPLED_TOKENS)
     ]
 
 
 def _prompt() -> list[int]:
     rng = random.Random(11)
     return [rng.randrange(151_000) for _ in range(PROMPT_TOKENS)]
+
+
+def _single(value: float) -> float:
+    """Engines sample in float32, and print each value as the double that it is."""
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    return single
 
 
 def _logprob(text: str, logprob: float) -> dict[str, object]:
