@@ -1,0 +1,51 @@
+"""The table of shapes: what a sample looks like to each trainer. The only place that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from adapters.schema import Session, Trace
+from storage.formats import flat
+from storage.samples.sample import Sample
+
+Row: TypeAlias = dict[str, Any]
+
+
+class Shape(Protocol):
+    """Rows of a trainer's own names, each of plain values and numpy arrays: `writers` has their bytes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def needs_traces(self) -> bool:
+        """Whether its rows are also made of what the session and its traces say, and not of the samples alone."""
+        ...
+
+    def rows(
+        self, samples: Sequence[Sample], session: Session | None = None, traces: Sequence[Trace] = ()
+    ) -> list[Row]:
+        """The rows of one session's samples, or of any where the shape needs no traces.
+
+        Raises CannotShape for a sample that the trainer's record has no true place for.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """A row for each sample, of the sample alone."""
+
+    name: str
+    row: Callable[[Sample], Row]
+    needs_traces: bool = False
+
+    def rows(
+        self, samples: Sequence[Sample], session: Session | None = None, traces: Sequence[Trace] = ()
+    ) -> list[Row]:
+        return [self.row(sample) for sample in samples]
+
+
+_ALL: Final[tuple[Shape, ...]] = (RowShape("flat", flat.row),)
+SHAPES: Final[Mapping[str, Shape]] = {shape.name: shape for shape in _ALL}
