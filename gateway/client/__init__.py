@@ -1,0 +1,57 @@
+"""A gateway as trainers use it, in Python: `Client`, and `AsyncClient` for programs on an event loop.
+
+Needs httpx and numpy alone: nothing of the gateway's own is imported, and neither torch nor pyarrow.
+
+    with Client(url).session(run="r1", group="task-7") as s:
+        agent(base_url=s.base_url)
+        s.reward(0.7)
+"""
+
+from gateway.client.asynchronous import AsyncClient, AsyncItems, AsyncOpenSession, AsyncWork
+from gateway.client.blocking import Client, Items, OpenSession, Work
+from gateway.client.errors import (
+    ClaimExpired,
+    Conflict,
+    GatewayError,
+    InvalidCall,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+    UnreadableAnswer,
+)
+from gateway.client.samples import Finding, Sample, SampledSpan, WeightSpan
+from gateway.client.traces import Choice, Trace
+from gateway.client.values import Backend, Claim, GatewayStatus, Group, Reward, Session
+
+__all__ = [
+    "AsyncClient",
+    "AsyncItems",
+    "AsyncOpenSession",
+    "AsyncWork",
+    "Backend",
+    "Choice",
+    "Claim",
+    "ClaimExpired",
+    "Client",
+    "Conflict",
+    "Finding",
+    "GatewayError",
+    "GatewayStatus",
+    "Group",
+    "InvalidCall",
+    "Items",
+    "NotFound",
+    "OpenSession",
+    "Reward",
+    "Sample",
+    "SampledSpan",
+    "Session",
+    "Trace",
+    "Unauthorized",
+    "Unavailable",
+    "Unreachable",
+    "UnreadableAnswer",
+    "WeightSpan",
+    "Work",
+]

@@ -1,0 +1,234 @@
+"""The client for programs on an event loop: `AsyncClient`, and what it gives out. Call for call as `blocking`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from os import PathLike
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import httpx
+
+from gateway.client import calls
+from gateway.client.connection import LOCAL, AsyncConnection, Reach
+from gateway.client.filters import (
+    BackendFields,
+    ClaimFilters,
+    ExportFilters,
+    GroupFilters,
+    Labels,
+    NewLabels,
+    RewardFields,
+    SampleFilters,
+    SampleOptions,
+    SessionFilters,
+    TraceFilters,
+)
+from gateway.client.handles import SessionHandle, WorkHandle, ending_of, noting
+from gateway.client.listing import Listed, Listing, followed, listed
+from gateway.client.samples import Sample
+from gateway.client.saving import Writable, saving
+from gateway.client.traces import Trace
+from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Session
+
+Item = TypeVar("Item")
+
+
+class AsyncItems(Listed[Item]):
+    """A list that is iterated over: each page is asked for when the one before has been given out."""
+
+    def __init__(self, connection: AsyncConnection, listing: Listing[Item]) -> None:
+        super().__init__(listing)
+        self._connection = connection
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        while not self._held:
+            if (call := self._listing.next_page()) is None:
+                raise StopAsyncIteration
+            self._held.extend(self._listing.took(await self._connection.do(call)))
+        return self._held.popleft()
+
+
+class AsyncOpenSession(SessionHandle):
+    """A session to run an agent in, to reward and to finish."""
+
+    def __init__(self, connection: AsyncConnection, made: NewSession) -> None:
+        super().__init__(made)
+        self._connection = connection
+
+    async def reward(self, value: float, **told: Unpack[RewardFields]) -> None:
+        await self._connection.do(calls.reward(self.id, value, told))
+
+    async def finish(self, status: Ending = "finished") -> None:
+        """It takes no more calls; rewards may still come."""
+        self.session = await self._connection.do(calls.finish_session(self.id, status))
+
+    async def end(self, status: Ending) -> None:
+        """Finishes it unless that was done."""
+        if self.status == "open":
+            await self.finish(status)
+
+
+class AsyncWork(WorkHandle):
+    """Claimed sessions: to train on, then to acknowledge."""
+
+    def __init__(self, connection: AsyncConnection, claim: Claim | None) -> None:
+        super().__init__(claim)
+        self._connection = connection
+
+    def samples(self, **options: Unpack[SampleOptions]) -> AsyncItems[Sample]:
+        return AsyncItems(self._connection, self._listing(options))
+
+    async def extend(self, lease: float) -> None:
+        """Holds it for so many seconds from now. Raises ClaimExpired where it is too late."""
+        if self.claim is not None:
+            self.claim = await self._connection.do(calls.extend(self.claim.claim_id, lease))
+
+    async def acknowledge(self) -> None:
+        """It is trained on, and not offered to this consumer again. Raises ClaimExpired where it is too late."""
+        if (claim_id := self._settle()) is not None:
+            self.claim = await self._connection.do(calls.acknowledge(claim_id))
+
+    async def release(self) -> None:
+        """Others may have it at once."""
+        if (claim_id := self._settle()) is not None:
+            await self._connection.do(calls.release(claim_id))
+
+
+class AsyncClient:
+    """A gateway, as a trainer on an event loop uses it. A client belongs to one loop.
+
+    `key` is the gateway's admin key, `timeout` how many seconds nothing may come, `retries` how often a call that can
+    be repeated is tried again. Every call raises GatewayError.
+    """
+
+    def __init__(
+        self,
+        url: str = LOCAL,
+        *,
+        key: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._connection = AsyncConnection(Reach(url, key, timeout, retries), transport)
+        self._do = self._connection.do
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    # Sessions
+
+    @asynccontextmanager
+    async def session(self, **labels: Unpack[NewLabels]) -> AsyncIterator[AsyncOpenSession]:
+        """A session that ends with the `with`: `finished`, or `failed` by an exception (`aborted` if cancelled)."""
+        session = await self.create_session(**labels)
+        try:
+            yield session
+        except BaseException as exc:
+            with noting(exc, f"session {session.id} could not be finished"):
+                await session.end(ending_of(exc))
+            raise
+        await session.end("finished")
+
+    async def create_session(self, **labels: Unpack[NewLabels]) -> AsyncOpenSession:
+        """A session that its caller finishes."""
+        return AsyncOpenSession(self._connection, await self._do(calls.create_session(labels)))
+
+    async def read_session(self, session_id: str) -> Session:
+        return await self._do(calls.read_session(session_id))
+
+    def sessions(self, **filters: Unpack[SessionFilters]) -> AsyncItems[Session]:
+        """By the time of their making."""
+        return AsyncItems(self._connection, listed(calls.sessions, filters))
+
+    async def change_session(self, session_id: str, **labels: Unpack[Labels]) -> Session:
+        """What is named; `metadata` is replaced whole."""
+        return await self._do(calls.change_session(session_id, labels))
+
+    async def reward(self, session_id: str, value: float, **told: Unpack[RewardFields]) -> None:
+        """Also long after the session's end: it rides on the samples that are asked for from then on."""
+        await self._do(calls.reward(session_id, value, told))
+
+    async def finish_session(self, session_id: str, status: Ending = "finished") -> Session:
+        return await self._do(calls.finish_session(session_id, status))
+
+    async def delete_session(self, session_id: str) -> None:
+        """With all its traces, for good."""
+        await self._do(calls.delete_session(session_id))
+
+    # What comes out
+
+    def samples(self, **filters: Unpack[SampleFilters]) -> AsyncItems[Sample]:
+        """Of finished sessions, in the order in which they ended."""
+        return AsyncItems(self._connection, listed(calls.samples, filters))
+
+    def follow(self, *, idle: float | None = None, **filters: Unpack[SampleFilters]) -> AsyncItems[Sample]:
+        """As `samples`, and then each one that comes, without end: until `idle` seconds have brought none."""
+        return AsyncItems(self._connection, followed(calls.samples, filters, idle))
+
+    def traces(self, **filters: Unpack[TraceFilters]) -> AsyncItems[Trace]:
+        return AsyncItems(self._connection, listed(calls.traces, filters))
+
+    async def read_trace(self, trace_id: str) -> Trace:
+        return await self._do(calls.read_trace(trace_id))
+
+    def groups(self, **filters: Unpack[GroupFilters]) -> AsyncItems[Group]:
+        return AsyncItems(self._connection, listed(calls.groups, filters))
+
+    @asynccontextmanager
+    async def claim(
+        self, *, consumer: str = "default", lease: float = 300.0, wait: float = 0.0, **wanted: Unpack[ClaimFilters]
+    ) -> AsyncIterator[AsyncWork]:
+        """Sessions or groups that are nobody else's for `lease` seconds: acknowledged at the end of the `with`,
+        released by an exception. Without any the work is false, and there is nothing to acknowledge."""
+        asked = {"consumer": consumer, "lease": lease, **wanted}
+        work = AsyncWork(self._connection, await self._do(calls.claim(asked, wait=wait)))
+        try:
+            yield work
+        except BaseException as exc:
+            with noting(exc, "the claim could not be released"):
+                await work.release()
+            raise
+        await work.acknowledge()
+
+    async def export(self, to: str | PathLike[str] | Writable, **wanted: Unpack[ExportFilters]) -> int:
+        """Samples (`of="traces"`: traces) into a file; how many bytes. A file of that name is always a whole one."""
+        written = 0
+        with saving(to) as file:
+            async with self._connection.stream(calls.export(wanted)) as parts:
+                async for part in parts:
+                    await asyncio.to_thread(file.write, part)
+                    written += len(part)
+        return written
+
+    # Administration
+
+    async def backends(self) -> tuple[Backend, ...]:
+        return await self._do(calls.backends())
+
+    async def add_backend(self, url: str, **known: Unpack[BackendFields]) -> Backend:
+        return await self._do(calls.add_backend(url, known))
+
+    async def remove_backend(self, name: str) -> None:
+        await self._do(calls.remove_backend(name))
+
+    async def probe_backend(self, name: str) -> Backend:
+        """Asks it again what it is."""
+        return await self._do(calls.probe_backend(name))
+
+    async def status(self) -> GatewayStatus:
+        return await self._do(calls.status())

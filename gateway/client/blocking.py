@@ -1,0 +1,230 @@
+"""The client for programs that wait: `Client`, and what it gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import httpx
+
+from gateway.client import calls
+from gateway.client.connection import LOCAL, Connection, Reach
+from gateway.client.filters import (
+    BackendFields,
+    ClaimFilters,
+    ExportFilters,
+    GroupFilters,
+    Labels,
+    NewLabels,
+    RewardFields,
+    SampleFilters,
+    SampleOptions,
+    SessionFilters,
+    TraceFilters,
+)
+from gateway.client.handles import SessionHandle, WorkHandle, ending_of, noting
+from gateway.client.listing import Listed, Listing, followed, listed
+from gateway.client.samples import Sample
+from gateway.client.saving import Writable, saving
+from gateway.client.traces import Trace
+from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Session
+
+Item = TypeVar("Item")
+
+
+class Items(Listed[Item]):
+    """A list that is iterated over: each page is asked for when the one before has been given out."""
+
+    def __init__(self, connection: Connection, listing: Listing[Item]) -> None:
+        super().__init__(listing)
+        self._connection = connection
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        while not self._held:
+            if (call := self._listing.next_page()) is None:
+                raise StopIteration
+            self._held.extend(self._listing.took(self._connection.do(call)))
+        return self._held.popleft()
+
+
+class OpenSession(SessionHandle):
+    """A session to run an agent in, to reward and to finish."""
+
+    def __init__(self, connection: Connection, made: NewSession) -> None:
+        super().__init__(made)
+        self._connection = connection
+
+    def reward(self, value: float, **told: Unpack[RewardFields]) -> None:
+        self._connection.do(calls.reward(self.id, value, told))
+
+    def finish(self, status: Ending = "finished") -> None:
+        """It takes no more calls; rewards may still come."""
+        self.session = self._connection.do(calls.finish_session(self.id, status))
+
+    def end(self, status: Ending) -> None:
+        """Finishes it unless that was done."""
+        if self.status == "open":
+            self.finish(status)
+
+
+class Work(WorkHandle):
+    """Claimed sessions: to train on, then to acknowledge."""
+
+    def __init__(self, connection: Connection, claim: Claim | None) -> None:
+        super().__init__(claim)
+        self._connection = connection
+
+    def samples(self, **options: Unpack[SampleOptions]) -> Items[Sample]:
+        return Items(self._connection, self._listing(options))
+
+    def extend(self, lease: float) -> None:
+        """Holds it for so many seconds from now. Raises ClaimExpired where it is too late."""
+        if self.claim is not None:
+            self.claim = self._connection.do(calls.extend(self.claim.claim_id, lease))
+
+    def acknowledge(self) -> None:
+        """It is trained on, and not offered to this consumer again. Raises ClaimExpired where it is too late."""
+        if (claim_id := self._settle()) is not None:
+            self.claim = self._connection.do(calls.acknowledge(claim_id))
+
+    def release(self) -> None:
+        """Others may have it at once."""
+        if (claim_id := self._settle()) is not None:
+            self._connection.do(calls.release(claim_id))
+
+
+class Client:
+    """A gateway, as a trainer uses it. Any thread may call; a forked process makes a client of its own.
+
+    `key` is the gateway's admin key, `timeout` how many seconds nothing may come, `retries` how often a call that can
+    be repeated is tried again. Every call raises GatewayError.
+    """
+
+    def __init__(
+        self,
+        url: str = LOCAL,
+        *,
+        key: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._connection = Connection(Reach(url, key, timeout, retries), transport)
+        self._do = self._connection.do
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # Sessions
+
+    @contextmanager
+    def session(self, **labels: Unpack[NewLabels]) -> Iterator[OpenSession]:
+        """A session that ends with the `with`: `finished`, or `failed` by an exception (`aborted` by Ctrl-C)."""
+        session = self.create_session(**labels)
+        try:
+            yield session
+        except BaseException as exc:
+            with noting(exc, f"session {session.id} could not be finished"):
+                session.end(ending_of(exc))
+            raise
+        session.end("finished")
+
+    def create_session(self, **labels: Unpack[NewLabels]) -> OpenSession:
+        """A session that its caller finishes."""
+        return OpenSession(self._connection, self._do(calls.create_session(labels)))
+
+    def read_session(self, session_id: str) -> Session:
+        return self._do(calls.read_session(session_id))
+
+    def sessions(self, **filters: Unpack[SessionFilters]) -> Items[Session]:
+        """By the time of their making."""
+        return Items(self._connection, listed(calls.sessions, filters))
+
+    def change_session(self, session_id: str, **labels: Unpack[Labels]) -> Session:
+        """What is named; `metadata` is replaced whole."""
+        return self._do(calls.change_session(session_id, labels))
+
+    def reward(self, session_id: str, value: float, **told: Unpack[RewardFields]) -> None:
+        """Also long after the session's end: it rides on the samples that are asked for from then on."""
+        self._do(calls.reward(session_id, value, told))
+
+    def finish_session(self, session_id: str, status: Ending = "finished") -> Session:
+        return self._do(calls.finish_session(session_id, status))
+
+    def delete_session(self, session_id: str) -> None:
+        """With all its traces, for good."""
+        self._do(calls.delete_session(session_id))
+
+    # What comes out
+
+    def samples(self, **filters: Unpack[SampleFilters]) -> Items[Sample]:
+        """Of finished sessions, in the order in which they ended."""
+        return Items(self._connection, listed(calls.samples, filters))
+
+    def follow(self, *, idle: float | None = None, **filters: Unpack[SampleFilters]) -> Items[Sample]:
+        """As `samples`, and then each one that comes, without end: until `idle` seconds have brought none."""
+        return Items(self._connection, followed(calls.samples, filters, idle))
+
+    def traces(self, **filters: Unpack[TraceFilters]) -> Items[Trace]:
+        return Items(self._connection, listed(calls.traces, filters))
+
+    def read_trace(self, trace_id: str) -> Trace:
+        return self._do(calls.read_trace(trace_id))
+
+    def groups(self, **filters: Unpack[GroupFilters]) -> Items[Group]:
+        return Items(self._connection, listed(calls.groups, filters))
+
+    @contextmanager
+    def claim(
+        self, *, consumer: str = "default", lease: float = 300.0, wait: float = 0.0, **wanted: Unpack[ClaimFilters]
+    ) -> Iterator[Work]:
+        """Sessions or groups that are nobody else's for `lease` seconds: acknowledged at the end of the `with`,
+        released by an exception. Without any the work is false, and there is nothing to acknowledge."""
+        asked = {"consumer": consumer, "lease": lease, **wanted}
+        work = Work(self._connection, self._do(calls.claim(asked, wait=wait)))
+        try:
+            yield work
+        except BaseException as exc:
+            with noting(exc, "the claim could not be released"):
+                work.release()
+            raise
+        work.acknowledge()
+
+    def export(self, to: str | PathLike[str] | Writable, **wanted: Unpack[ExportFilters]) -> int:
+        """Samples (`of="traces"`: traces) into a file; how many bytes. A file of that name is always a whole one."""
+        written = 0
+        with saving(to) as file, self._connection.stream(calls.export(wanted)) as parts:
+            for part in parts:
+                file.write(part)
+                written += len(part)
+        return written
+
+    # Administration
+
+    def backends(self) -> tuple[Backend, ...]:
+        return self._do(calls.backends())
+
+    def add_backend(self, url: str, **known: Unpack[BackendFields]) -> Backend:
+        return self._do(calls.add_backend(url, known))
+
+    def remove_backend(self, name: str) -> None:
+        self._do(calls.remove_backend(name))
+
+    def probe_backend(self, name: str) -> Backend:
+        """Asks it again what it is."""
+        return self._do(calls.probe_backend(name))
+
+    def status(self) -> GatewayStatus:
+        return self._do(calls.status())

@@ -1,0 +1,142 @@
+"""Every call of the API that the clients make, each told once: its path, its fields, what its answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from gateway.client.call import Call
+from gateway.client.filters import fields, query
+from gateway.client.listing import PageCall
+from gateway.client.reading import each, nothing, reader
+from gateway.client.samples import Sample
+from gateway.client.traces import Trace
+from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Page, Session
+
+Item = TypeVar("Item")
+
+_SAMPLE_PAGE = 16
+"""Sessions: some megabytes, where a session is some thousands of tokens."""
+
+
+def create_session(labels: Mapping[str, Any]) -> Call[NewSession]:
+    return Call("POST", "/api/sessions", reader(NewSession.of), body=fields(labels))
+
+
+def read_session(session_id: str) -> Call[Session]:
+    return Call("GET", _session(session_id), reader(Session.of), repeatable=True)
+
+
+def change_session(session_id: str, labels: Mapping[str, Any]) -> Call[Session]:
+    return Call("PATCH", _session(session_id), reader(Session.of), body=fields(labels), repeatable=True)
+
+
+def finish_session(session_id: str, status: Ending) -> Call[Session]:
+    path = f"{_session(session_id)}/finish"
+    return Call("POST", path, reader(Session.of), body={"status": status}, repeatable=True)
+
+
+def delete_session(session_id: str) -> Call[None]:
+    return Call("DELETE", _session(session_id), nothing)
+
+
+def reward(session_id: str, value: float, told: Mapping[str, Any]) -> Call[None]:
+    """Under a key of its own, made up if need be: sent twice it counts once."""
+    body = {"reward_id": uuid4().hex, "value": value, **fields(told)}
+    return Call("POST", f"{_session(session_id)}/rewards", nothing, body=body, repeatable=True)
+
+
+def sessions(filters: Mapping[str, Any]) -> PageCall[Session]:
+    return _pages("/api/sessions", filters, Session.of)
+
+
+def traces(filters: Mapping[str, Any]) -> PageCall[Trace]:
+    return _pages("/api/traces", filters, Trace.of)
+
+
+def samples(filters: Mapping[str, Any]) -> PageCall[Sample]:
+    return _pages("/api/samples", _required({"page_size": _SAMPLE_PAGE, **filters}), Sample.of)
+
+
+def groups(filters: Mapping[str, Any]) -> PageCall[Group]:
+    return _pages("/api/groups", filters, Group.of)
+
+
+def read_trace(trace_id: str) -> Call[Trace]:
+    return Call("GET", f"/api/traces/{_quoted(trace_id)}", reader(Trace.of), repeatable=True)
+
+
+def export(filters: Mapping[str, Any]) -> Call[None]:
+    """Its answer is read part by part, so there is nothing to read at its end."""
+    return Call("GET", "/api/export", nothing, params=query(_required(filters)))
+
+
+def claim(wanted: Mapping[str, Any], *, wait: float) -> Call[Claim | None]:
+    body = fields(wanted) | ({"wait": wait} if wait else {})
+    return Call("POST", "/api/claims", lambda told: reader(Claim.of)(told) if told else None, body=body, wait=wait)
+
+
+def acknowledge(claim_id: str) -> Call[Claim]:
+    return Call("POST", f"{_claim(claim_id)}/ack", reader(Claim.of), repeatable=True)
+
+
+def release(claim_id: str) -> Call[None]:
+    return Call("POST", f"{_claim(claim_id)}/release", nothing, repeatable=True)
+
+
+def extend(claim_id: str, lease: float) -> Call[Claim]:
+    path = f"{_claim(claim_id)}/extend"
+    return Call("POST", path, reader(Claim.of), body={"lease_s": lease}, repeatable=True)
+
+
+def backends() -> Call[tuple[Backend, ...]]:
+    return Call("GET", "/api/admin/backends", reader(lambda told: each(Backend.of, told["items"])), repeatable=True)
+
+
+def add_backend(url: str, known: Mapping[str, Any]) -> Call[Backend]:
+    return Call("POST", "/api/admin/backends", reader(Backend.of), body={"url": url, **fields(known)})
+
+
+def remove_backend(name: str) -> Call[None]:
+    return Call("DELETE", f"/api/admin/backends/{_quoted(name)}", nothing)
+
+
+def probe_backend(name: str) -> Call[Backend]:
+    return Call("POST", f"/api/admin/backends/{_quoted(name)}/probe", reader(Backend.of), repeatable=True)
+
+
+def status() -> Call[GatewayStatus]:
+    return Call("GET", "/api/admin/status", reader(GatewayStatus.of), repeatable=True)
+
+
+def _pages(path: str, filters: Mapping[str, Any], item: Callable[[Mapping[str, Any]], Item]) -> PageCall[Item]:
+    """The page behind a cursor, after waiting so many seconds for it to have something."""
+
+    def page(told: Mapping[str, Any]) -> Page[Item]:
+        return Page(each(item, told["items"]), told["next"], told["complete"])
+
+    def call(cursor: str | None, wait: float) -> Call[Page[Item]]:
+        params = query({**filters, "cursor": cursor, "wait": wait or None})
+        return Call("GET", path, reader(page), params=params, repeatable=True, wait=wait)
+
+    return call
+
+
+def _required(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """`complete=True` is `require=complete` at the API, whose lists have a `complete` of another meaning."""
+    rest = {name: value for name, value in filters.items() if name != "complete"}
+    return rest | ({"require": "complete"} if filters.get("complete") else {})
+
+
+def _session(session_id: str) -> str:
+    return f"/api/sessions/{_quoted(session_id)}"
+
+
+def _claim(claim_id: str) -> str:
+    return f"/api/claims/{_quoted(claim_id)}"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

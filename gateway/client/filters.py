@@ -1,0 +1,193 @@
+"""What lists can be asked for, by keyword, and what that is in a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal, TypedDict
+
+from gateway.client.values import Capture, Ending, Fidelity, Purpose, SessionStatus, Unit
+
+
+class Labels(TypedDict, total=False):
+    """What a session's maker may say of it."""
+
+    run: str
+    group: str
+    group_size: int
+    attempt: int
+    purpose: Purpose
+    capture: Capture
+    metadata: Mapping[str, Any]
+
+
+class NewLabels(Labels, total=False):
+    session_id: str
+    """One is made up unless it is given."""
+
+
+class RewardFields(TypedDict, total=False):
+    """What may be said of a reward beside its value."""
+
+    name: str
+    """Of the component; `reward` unless said otherwise. A later one of the same name revises it."""
+    weight: float
+    """Its part in the session's reward: 1 unless said otherwise, 0 for what is only watched."""
+    trace_id: str
+    """Where it is one call's."""
+    metadata: Mapping[str, Any]
+    reward_id: str
+    """The judge's own key, under which it counts once however often it is told."""
+
+
+class Paging(TypedDict, total=False):
+    page_size: int
+    """How many a page has; sessions, where the list is of samples."""
+    cursor: str
+    """Where to go on: the `cursor` of an earlier list."""
+    wait: float
+    """Seconds to wait for an empty list to have something, up to 60."""
+
+
+class SessionFilters(Paging, total=False):
+    run: str
+    group: str
+    status: SessionStatus
+    purpose: Purpose
+    implicit: bool
+    since: datetime | str
+    """Made at or after."""
+    until: datetime | str
+    """Made before."""
+
+
+class TraceFilters(Paging, total=False):
+    run: str
+    group: str
+    session: str
+    model: str
+    engine: str
+    backend: str
+    status: str
+    fidelity: Fidelity
+    weight_version: str
+    purpose: Purpose
+    dialect: str
+    since: datetime | str
+    until: datetime | str
+    exclude: str | Sequence[str]
+    """Fields to leave out: `request`, `choices.logprobs` …"""
+
+
+class SampleOptions(TypedDict, total=False):
+    """How samples are built of sessions."""
+
+    style: Literal["merged", "traces"]
+    """A row for each path through a session (the default), or for each call."""
+    aux: bool
+    retries: bool
+    cut: bool
+    logprobs: Literal["required", "optional"]
+    complete: bool
+    """Nothing of a session that lost tokens."""
+    fatal: bool
+    """Samples with fatal findings too."""
+    min_weight_version: str
+    max_weight_version: str
+    vocab_size: int
+
+
+class SessionChoice(TypedDict, total=False):
+    """Of which ended sessions."""
+
+    run: str
+    group: str
+    session: str
+    status: Ending | Sequence[Ending]
+    """`finished` unless said otherwise."""
+    purpose: Purpose
+    since: datetime | str
+    """Ended at or after."""
+    until: datetime | str
+    """Ended before."""
+    undelivered_to: str
+    """Without those that this consumer has acknowledged."""
+    claim: str
+
+
+class SampleFilters(SessionChoice, SampleOptions, Paging, total=False):
+    pass
+
+
+class ExportFilters(SessionChoice, SampleOptions, total=False):
+    cursor: str
+    shape: str
+    """A trainer's own record (`verl`, `slime`, `trl` …); `flat` unless said otherwise."""
+
+
+class GroupFilters(Paging, total=False):
+    run: str
+    complete: bool
+    """Only complete groups, or only those that are not."""
+    group_size: int
+    """How many sessions a group is to have where its sessions do not say."""
+
+
+class ClaimFilters(TypedDict, total=False):
+    """Which work is claimed."""
+
+    run: str
+    group: str
+    unit: Unit
+    """Finished sessions (the default), or complete groups."""
+    limit: int
+    """How many of them at most; 1 unless said otherwise."""
+    group_size: int
+    """The size of groups whose sessions do not say."""
+    statuses: Sequence[Ending]
+    """`finished` unless said otherwise."""
+    purpose: Purpose
+    """`train` unless said otherwise."""
+
+
+class BackendFields(TypedDict, total=False):
+    """What an administrator knows of a backend; the rest is found out by asking it."""
+
+    name: str
+    engine: str
+    version: str
+    variant: str
+    features: Sequence[str]
+    models: Sequence[str]
+    tokenizer: str
+    api_key_env: str
+
+
+_NAMES: Final = {
+    "run": "run_id",
+    "group": "group_id",
+    "session": "session_id",
+    "page_size": "limit",
+    "lease": "lease_s",
+}
+"""Where the API has another name than the keyword."""
+
+
+def query(filters: Mapping[str, Any]) -> dict[str, str]:
+    """As the parameters of a URL."""
+    return {_NAMES.get(name, name): _text(value) for name, value in filters.items() if value is not None}
+
+
+def fields(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """As the fields of a body."""
+    return {_NAMES.get(name, name): value for name, value in labels.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str):
+        return value
+    return ",".join(map(str, value)) if isinstance(value, Sequence) else str(value)
