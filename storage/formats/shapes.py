@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from adapters.schema import Session, Trace
-from storage.formats import flat
+from storage.formats import flat, packed
 from storage.samples.sample import Sample
 
 Row: TypeAlias = dict[str, Any]
@@ -47,5 +47,5 @@ class RowShape:
         return [self.row(sample) for sample in samples]
 
 
-_ALL: Final[tuple[Shape, ...]] = (RowShape("flat", flat.row),)
+_ALL: Final[tuple[Shape, ...]] = (RowShape("flat", flat.row), RowShape("packed", packed.row))
 SHAPES: Final[Mapping[str, Shape]] = {shape.name: shape for shape in _ALL}
