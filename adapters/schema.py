@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isfinite
 from typing import Any, Final, Literal
 
 from adapters.token_ids import TokenIds
@@ -216,6 +217,10 @@ class Reward:
     trace_id: str | None = None
     """Null: of the session as a whole."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.value) and isfinite(self.weight)):
+            raise ValueError(f"reward {self.name!r} of {self.value} by {self.weight} is no finite number")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol, TypeVar, Unpack
 
-from adapters.schema import Error, Session, SessionStatus
+from adapters.schema import Error, Reward, Session, SessionStatus
 from gateway.keys import KeyRing, digest, is_session_key, keys_in, new_session_key
 from gateway.refusals import (
     Forbidden,
@@ -49,7 +49,10 @@ class SessionStore(Protocol):
     async def find_session(self, session_id: str) -> Session | None: ...
     async def session_by_key(self, key_hash: bytes) -> Session | None: ...
     async def change_session(self, session_id: str, **changes: Unpack[SessionChanges]) -> Session: ...
-    async def finish_session(self, session_id: str, status: SessionStatus = "finished") -> Session: ...
+    async def finish_session(
+        self, session_id: str, status: SessionStatus = "finished", rewards: Sequence[Reward] = ()
+    ) -> Session: ...
+    async def add_rewards(self, session_id: str, rewards: Sequence[Reward]) -> Session: ...
     async def delete_session(self, session_id: str) -> bool: ...
     async def sessions(self, query: SessionQuery) -> Page[Session]: ...
     def pin_backend(self, session_id: str, backend: str) -> None: ...
@@ -150,9 +153,15 @@ class Sessions:
         """Raises as `get`."""
         return self._remember(await self._store.change_session(session_id, **changes))
 
-    async def finish(self, session_id: str, status: SessionStatus = "finished") -> Session:
-        """Raises as `get`."""
-        return self._remember(await self._store.finish_session(session_id, status))
+    async def finish(
+        self, session_id: str, status: SessionStatus = "finished", rewards: Sequence[Reward] = ()
+    ) -> Session:
+        """Raises as `reward`."""
+        return self._remember(await self._store.finish_session(session_id, status, rewards))
+
+    async def reward(self, session_id: str, rewards: Sequence[Reward]) -> Session:
+        """Raises as `get`, and storage's RewardExists, TraceMissing, TooManyRewards."""
+        return self._remember(await self._store.add_rewards(session_id, rewards))
 
     async def delete(self, session_id: str) -> bool:
         """Whether there was one. What is still written for it is dropped."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
 from storage.errors import BadCursor
 
 Key = TypeVar("Key")
+
+Place: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+"""Of an ended session among all of them; 0 is before the first."""
 
 
 def pack(key: tuple[object, ...]) -> str:

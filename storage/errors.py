@@ -63,5 +63,53 @@ class SessionNotFound(SessionError):
         super().__init__(session_id, "does not exist")
 
 
+class RewardExists(SessionError):
+    """A reward of this id was told with another content."""
+
+    def __init__(self, session_id: str, reward_id: str) -> None:
+        super().__init__(
+            session_id,
+            f"has a reward {reward_id!r} that says something else; to revise it send the same name under a new id",
+        )
+        self.reward_id = reward_id
+
+
+class TraceMissing(SessionError):
+    """A reward names a trace that its session does not have."""
+
+    def __init__(self, session_id: str, trace_id: str) -> None:
+        super().__init__(session_id, f"has no trace {trace_id!r} that a reward could be of")
+        self.trace_id = trace_id
+
+
+class TooManyRewards(SessionError):
+    """A session keeps every reward that was told, so there is a bound."""
+
+    def __init__(self, session_id: str, most: int) -> None:
+        super().__init__(session_id, f"would have more than {most} rewards, which is the most that is kept of one")
+
+
+class ClaimError(StorageError):
+    """A claim is not in the state that its holder believes."""
+
+    def __init__(self, claim_id: str, reason: str) -> None:
+        super().__init__(f"claim {claim_id} {reason}")
+        self.claim_id = claim_id
+
+
+class ClaimNotFound(ClaimError):
+    def __init__(self, claim_id: str) -> None:
+        super().__init__(claim_id, "does not exist")
+
+
+class ClaimAcknowledged(ClaimError):
+    def __init__(self, claim_id: str) -> None:
+        super().__init__(claim_id, "was acknowledged, so its sessions are delivered for good")
+
+
+class ClaimExpired(ClaimError):
+    """Its sessions are offered to others again, or were."""
+
+
 class BadCursor(StorageError, ValueError):
     """A cursor that no page of this list has given."""

@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, union_all
 
 from adapters.schema import Session
+from storage import places
 from storage import sessions as session_rows
 from storage.bases import Base, Bases
 from storage.database import Database
@@ -26,6 +27,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_SESSIONS: Final = 10_000
 _END_BYTES: Final = 300
 _RELOADED_BASES: Final = 4
+_NEW: Final = {"next_turn": 0, "ended_seq": None, "key_hash": None}
 
 
 class SessionMemory:
@@ -113,9 +115,10 @@ class Memory:
             if next_turn is not None:
                 self._sessions[session_id] = SessionMemory(session_id, next_turn)
         made = [new[session_id] for session_id in absent if session_id in new]
-        rows = (session_rows.to_row(session) | {"next_turn": 0, "key_hash": None} for session in made)
+        rows = (session_rows.to_row(session) | _NEW for session in made)
         self._insert_session.execute(db, rows)
         for session in made:
+            places.give(db, session)
             self._sessions[session.session_id] = SessionMemory(session.session_id, 0)
 
 

@@ -16,8 +16,11 @@ from storage.errors import SchemaNewer
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
-def migrate(db: Connection) -> None:
-    """Run what is missing, in the caller's transaction. Raises SchemaNewer, and changes nothing then."""
+def migrate(db: Connection, to: str = "head") -> None:
+    """Run what is missing, in the caller's transaction. Raises SchemaNewer, and changes nothing then.
+
+    `to` is a revision to stop at, for the tests of those after it.
+    """
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     config.attributes["connection"] = db
@@ -30,4 +33,4 @@ def migrate(db: Connection) -> None:
             "a newer rollout-gateway has migrated it. Start that version, or another database."
         )
     if present != set(script.get_heads()):
-        command.upgrade(config, "head")
+        command.upgrade(config, to)

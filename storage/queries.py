@@ -30,6 +30,10 @@ def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
     return None if row is None else _decode(row, Payloads(db))[0]
 
 
+def session_id_of(db: Connection, trace_id: str) -> str | None:
+    return db.scalar(select(traces.c.session_id).where(traces.c.trace_id == trace_id).limit(1))
+
+
 def page(db: Connection, query: TraceQuery, page_bytes: int = PAGE_BYTES) -> Page[Trace]:
     """Raises BadCursor, CorruptTrace."""
     payloads = Payloads(db)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
 
 from adapters.schema import Capture, Dialect, Fidelity, Purpose, Reward, SessionStatus, Status
 
 Item = TypeVar("Item")
+Unit = Literal["session", "group"]
+ClaimStatus = Literal["held", "acknowledged", "released", "expired"]
 
 PAGE_LIMIT: Final = 100
 """Items on a page that does not say how many it wants."""
@@ -69,6 +71,117 @@ class TraceQuery:
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedQuery:
+    """Which of the sessions that have ended: a null field does not filter. Ordered by their first end, exactly.
+
+    The list is a tail: its pages always have a `next`, and who goes on from there misses none that ends later. A page
+    of fewer items than `limit` is the last for now; one of none gives the cursor that it was asked with. A session
+    that ends again keeps its place, with its new status.
+    """
+
+    session_id: str | None = None
+    run_id: str | None = None
+    group_id: str | None = None
+    statuses: tuple[SessionStatus, ...] = ("finished",)
+    """Not looked at with `claim_id`: a claim has the statuses that it asked for."""
+    purpose: Purpose | None = None
+    """`train` finds also the sessions that say none, for so are their calls."""
+    since: datetime | None = None
+    """Ended at or after."""
+    until: datetime | None = None
+    """Ended before."""
+    undelivered_to: str | None = None
+    """A consumer: without those sessions that it has acknowledged."""
+    claim_id: str | None = None
+    limit: int = PAGE_LIMIT
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How far the sessions of one group are."""
+
+    run_id: str | None
+    group_id: str
+    size: int | None
+    """How many sessions it is to have: the most that one of them declares, else what was asked for, else null."""
+    sessions: int
+    open: int
+    finished: int
+    failed: int
+    aborted: int
+    complete: bool
+    """Whether `size` of its sessions have ended, whichever way. Never true where nobody said how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuery:
+    """Which groups: a null field does not filter.
+
+    Ordered by when one of a group's sessions last ended, those of which none has ended before all others. A tail, as
+    `EndedQuery` is: a group comes again when one more of its sessions has ended.
+    """
+
+    run_id: str | None = None
+    group_id: str | None = None
+    complete: bool | None = None
+    group_size: int | None = None
+    """The size of groups that declare none."""
+    limit: int = PAGE_LIMIT
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a consumer wants to be the only one to work on.
+
+    By `unit` "session": sessions that have ended. By "group": complete groups (as `Group.complete` says), each with all
+    its sessions of these statuses, and only while none of them was given to this consumer before; a session that ends
+    after its group was claimed is not offered by group any more.
+    """
+
+    consumer: str = "default"
+    """Whoever shares this name shares the work; consumers of other names get everything too."""
+    run_id: str | None = None
+    group_id: str | None = None
+    unit: Unit = "session"
+    limit: int = 1
+    """At most so many units, those first that ended first."""
+    lease_s: float = 600.0
+    group_size: int | None = None
+    """The size of groups that declare none."""
+    statuses: tuple[SessionStatus, ...] = ("finished",)
+    purpose: Purpose | None = "train"
+    """As in `EndedQuery`: `train` takes also the sessions that say none, and leaves out what evaluates."""
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+        if not self.lease_s > 0:
+            raise ValueError(f"a lease of {self.lease_s} seconds is none")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Sessions that a consumer has for itself until `expires_at`, or for good once it has acknowledged them."""
+
+    claim_id: str
+    consumer: str
+    unit: Unit
+    status: ClaimStatus
+    expires_at: datetime
+    session_ids: tuple[str, ...]
+    """In the order in which they ended; without those that were deleted, or that another claim has by now."""
+    group_ids: tuple[str, ...] = ()
+    """Those claimed, by unit "group"; else none."""
 
 
 class SessionChanges(TypedDict, total=False):

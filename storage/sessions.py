@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
-from sqlalchemy import Connection, String, bindparam, delete, exists, insert, literal, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    String,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
-from adapters.schema import Reward, Session
-from storage import cursors, tables
+from adapters.schema import Purpose, Reward, Session, SessionStatus
+from storage import cursors, places, rewards, tables
 from storage.errors import SessionDeleted, SessionExists, SessionNotFound
 from storage.records import Page, SessionChanges, SessionQuery
 from storage.tables import AnyRow
@@ -21,6 +35,7 @@ _COLUMNS: Final = (
     "session_id",
     "run_id",
     "group_id",
+    "group_size",
     "status",
     "created_at",
     "finished_at",
@@ -35,7 +50,6 @@ _COLUMNS: Final = (
 
 class _Details(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
-    group_size: int | None = None
     rewards: tuple[Reward, ...] = ()
     sampling: dict[str, Any] | None = None
     budgets: dict[str, Any] | None = None
@@ -45,10 +59,9 @@ _decode: Final = msgspec.json.Decoder(_Details).decode
 
 
 def to_row(session: Session) -> dict[str, Any]:
-    """The columns that a session's fields are; not `next_turn` and `key_hash`."""
+    """The columns that a session's fields are; not `next_turn`, `ended_seq` and `key_hash`."""
     details = _Details(
         metadata=dict(session.metadata),
-        group_size=session.group_size,
         rewards=session.rewards,
         sampling=None if session.sampling is None else dict(session.sampling),
         budgets=None if session.budgets is None else dict(session.budgets),
@@ -61,7 +74,6 @@ def from_row(row: AnyRow) -> Session:
     return Session(
         **{name: getattr(row, name) for name in _COLUMNS},
         metadata=details.metadata,
-        group_size=details.group_size,
         rewards=details.rewards,
         sampling=details.sampling,
         budgets=details.budgets,
@@ -75,7 +87,9 @@ def get(db: Connection, session_id: str) -> Session | None:
 
 # One row always: that of the session, its tombstone's, or one of nulls.
 _ASKED: Final = select(bindparam("asked", type_=String).label("session_id")).subquery()
-FOUND: Final = select(tables.tombstones.c.deleted_at, *tables.sessions.c).select_from(
+FOUND: Final = select(
+    tables.tombstones.c.deleted_at, *(tables.sessions.c[name] for name in (*_COLUMNS, "details"))
+).select_from(
     _ASKED.outerjoin(tables.sessions, tables.sessions.c.session_id == _ASKED.c.session_id).outerjoin(
         tables.tombstones, tables.tombstones.c.session_id == _ASKED.c.session_id
     )
@@ -125,6 +139,12 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     return Page(items, cursors.pack((items[-1].created_at, items[-1].session_id)) if more else None)
 
 
+def of_purpose(purpose: Purpose) -> ColumnElement[bool]:
+    """Calls are for training unless somebody says otherwise; so is a session that does not."""
+    same = tables.sessions.c.purpose == purpose
+    return or_(same, tables.sessions.c.purpose.is_(None)) if purpose == "train" else same
+
+
 def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:
     """Raises SessionExists, SessionDeleted."""
     if is_tombstoned(db, session.session_id):
@@ -132,32 +152,49 @@ def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:
     if get(db, session.session_id) is not None:
         raise SessionExists(session.session_id)
     db.execute(insert(tables.sessions), to_row(session) | {"next_turn": 0, "key_hash": key_hash})
+    places.give(db, session)
+    return session
+
+
+def held(db: Connection, session_id: str) -> Session:
+    """The session, which nobody else changes until this transaction ends. Raises SessionNotFound, SessionDeleted."""
+    wanted = select(tables.sessions).where(tables.sessions.c.session_id == session_id)
+    row = db.execute(wanted.with_for_update()).first()
+    if row is None:
+        raise SessionDeleted(session_id) if is_tombstoned(db, session_id) else SessionNotFound(session_id)
+    return from_row(row)
+
+
+def put(db: Connection, session: Session) -> Session:
+    """Write one that is `held`."""
+    of_it = tables.sessions.c.session_id == session.session_id
+    db.execute(update(tables.sessions).where(of_it).values(to_row(session)))
+    places.give(db, session)
     return session
 
 
 def change(db: Connection, session_id: str, changes: SessionChanges) -> Session:
     """Raises SessionNotFound, SessionDeleted."""
-    present = get(db, session_id)
-    if present is None:
-        raise SessionDeleted(session_id) if is_tombstoned(db, session_id) else SessionNotFound(session_id)
-    changed = replace(present, **changes)
-    db.execute(update(tables.sessions).where(tables.sessions.c.session_id == session_id).values(to_row(changed)))
-    return changed
+    return put(db, replace(held(db, session_id), **changes))
 
 
-def finish(db: Connection, session_id: str, changes: SessionChanges) -> Session:
-    """As `change`, but the first end's `finished_at` stays."""
-    present = get(db, session_id)
-    if present is not None and present.finished_at is not None:
-        changes = {"status": changes["status"], "finished_at": present.finished_at}
-    return change(db, session_id, changes)
+def reward(db: Connection, session_id: str, told: Sequence[Reward]) -> Session:
+    """Raises as `change` and `rewards.added`."""
+    return put(db, rewards.added(db, held(db, session_id), told))
+
+
+def finish(db: Connection, session_id: str, status: SessionStatus, told: Sequence[Reward], now: datetime) -> Session:
+    """Its end, with the rewards told at it. The first end's `finished_at` stays. Raises as `reward`."""
+    session = rewards.added(db, held(db, session_id), told)
+    return put(db, replace(session, status=status, finished_at=session.finished_at or now))
 
 
 def remove(db: Connection, session_id: str) -> bool:
     """Delete a session and all that is its, and leave a tombstone. False where there is none."""
-    if get(db, session_id) is None:
+    of_it = tables.sessions.c.session_id == session_id
+    if db.execute(select(tables.sessions.c.session_id).where(of_it).with_for_update()).first() is None:
         return False
-    for table in (tables.ends, tables.traces, tables.sessions):
+    for table in (tables.deliveries, tables.ends, tables.traces, tables.sessions):
         db.execute(delete(table).where(table.c.session_id == session_id))
     db.execute(insert(tables.tombstones), {"session_id": session_id, "deleted_at": datetime.now(UTC)})
     return True

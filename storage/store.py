@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,25 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
-from adapters.schema import Session, SessionStatus, Trace
-from storage import backends, gateways, queries, sessions
+from adapters.schema import Reward, Session, SessionStatus, Trace
+from storage import backends, claims, ended, gateways, groups, queries, sessions
 from storage.database import READERS, Database
 from storage.errors import NotCommitted
 from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, fail, finish_size
 from storage.overlay import Overlay
-from storage.records import Page, SessionChanges, SessionQuery, StoreCounts, StoredBackend, TraceQuery
+from storage.records import (
+    Claim,
+    ClaimRequest,
+    EndedQuery,
+    Group,
+    GroupQuery,
+    Page,
+    SessionChanges,
+    SessionQuery,
+    StoreCounts,
+    StoredBackend,
+    TraceQuery,
+)
 from storage.writer import Writer
 
 Result = TypeVar("Result")
@@ -28,6 +41,7 @@ QUEUE_BYTES: Final = 256 * 1024 * 1024
 _COMMAND_BYTES: Final = 1024
 _COMMAND_WAITS_S: Final = 10.0
 _CLOSE_WAITS_S: Final = 10.0
+_WHOLE_PAGE: Final = 1_000
 
 
 class Store:
@@ -115,10 +129,21 @@ class Store:
         """Raises SessionNotFound, or SessionDeleted where the id has a tombstone."""
         return await self._command(session_id, partial(sessions.change, session_id=session_id, changes=changes))
 
-    async def finish_session(self, session_id: str, status: SessionStatus = "finished") -> Session:
-        """Set its status and `finished_at` (which a second finish keeps). Raises as `change_session`."""
-        changes: SessionChanges = {"status": status, "finished_at": datetime.now(UTC)}
-        return await self._command(session_id, partial(sessions.finish, session_id=session_id, changes=changes))
+    async def finish_session(
+        self, session_id: str, status: SessionStatus = "finished", rewards: Sequence[Reward] = ()
+    ) -> Session:
+        """Set its status and `finished_at` (which a second finish keeps), and add rewards. Raises as `add_rewards`."""
+        told = tuple(rewards)
+        finish = partial(sessions.finish, session_id=session_id, status=status, told=told, now=datetime.now(UTC))
+        return await self._command(session_id, finish)
+
+    async def add_rewards(self, session_id: str, rewards: Sequence[Reward]) -> Session:
+        """Add those that are new by their `reward_id`, or none. The session may be open or have ended.
+
+        Raises as `change_session`, RewardExists, TraceMissing, TooManyRewards.
+        """
+        told = tuple(rewards)
+        return await self._command(session_id, partial(sessions.reward, session_id=session_id, told=told))
 
     async def delete_session(self, session_id: str) -> bool:
         """Delete it with all its traces and leave a tombstone; what is written for it later is dropped. False: none."""
@@ -134,6 +159,43 @@ class Store:
         """Raises BadCursor."""
         return await self._read(sessions.page, query)
 
+    async def ended_sessions(self, query: EndedQuery) -> Page[Session]:
+        """Raises BadCursor; ClaimNotFound and ClaimExpired for the sessions of a claim."""
+        return await self._read(ended.page, query, datetime.now(UTC))
+
+    async def groups(self, query: GroupQuery) -> Page[Group]:
+        """Raises BadCursor."""
+        return await self._read(groups.page, query)
+
+    # Claims.
+
+    async def claim(self, request: ClaimRequest) -> Claim | None:
+        """What has ended and nobody of this consumer has; None where there is nothing now."""
+        while units := await self._read(claims.candidates, request, datetime.now(UTC)):
+            take = partial(claims.take, request=request, units=units, now=datetime.now(UTC))
+            claim = await self._command(None, take)
+            if claim is not None:
+                return claim
+            # Others were faster, all of them; what they left is looked for anew.
+        return None
+
+    async def find_claim(self, claim_id: str) -> Claim:
+        """Raises ClaimNotFound."""
+        return await self._read(claims.get, claim_id, datetime.now(UTC))
+
+    async def acknowledge(self, claim_id: str) -> Claim:
+        """The consumer never gets these sessions again. Raises ClaimNotFound, ClaimExpired."""
+        return await self._command(None, partial(claims.acknowledge, claim_id=claim_id, now=datetime.now(UTC)))
+
+    async def release(self, claim_id: str) -> Claim:
+        """Offer its sessions again. Raises ClaimNotFound, ClaimAcknowledged."""
+        return await self._command(None, partial(claims.release, claim_id=claim_id, now=datetime.now(UTC)))
+
+    async def extend_claim(self, claim_id: str, lease_s: float) -> Claim:
+        """Let its lease end so many seconds from now. Raises ClaimNotFound, ClaimExpired, ClaimAcknowledged."""
+        extend = partial(claims.extend, claim_id=claim_id, lease_s=lease_s, now=datetime.now(UTC))
+        return await self._command(None, extend)
+
     # Traces.
 
     async def traces(self, query: TraceQuery) -> Page[Trace]:
@@ -143,6 +205,21 @@ class Store:
     async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None:
         """Raises CorruptTrace."""
         return await self._read(queries.get, trace_id, session_id)
+
+    async def session_id_of(self, trace_id: str) -> str | None:
+        """The session of a trace, which is not read for it."""
+        return await self._read(queries.session_id_of, trace_id)
+
+    async def whole_session(self, session_id: str) -> tuple[Trace, ...]:
+        """All its traces by turn, however many, a page at a time. Raises CorruptTrace."""
+        query = TraceQuery(session_id=session_id, limit=_WHOLE_PAGE)
+        found: list[Trace] = []
+        while True:
+            page = await self.traces(query)
+            found += page.items
+            if page.next is None:
+                return tuple(found)
+            query = replace(query, cursor=page.next)
 
     # Backends.
 

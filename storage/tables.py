@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
     TypeDecorator,
+    text,
 )
 
 metadata: Final = MetaData()
@@ -58,12 +59,16 @@ class Words(TypeDecorator[tuple[str, ...]]):
         return None if value is None else tuple(value)
 
 
+# Of ended sessions alone, so that a session's making pays nothing for these indexes.
+_ENDED: Final = text("ended_seq IS NOT NULL")
+
 sessions: Final = Table(
     "sessions",
     metadata,
     Column("session_id", String, primary_key=True),
     Column("run_id", String),
     Column("group_id", String),
+    Column("group_size", Integer),
     Column("status", String, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
@@ -74,6 +79,8 @@ sessions: Final = Table(
     Column("implicit", Boolean, nullable=False),
     # The turn that the session's next trace gets, counted up in the transaction that writes its row.
     Column("next_turn", Integer, nullable=False),
+    # Its place among all that have ended, null while it is open. A second end keeps it.
+    Column("ended_seq", Integer),
     Column("key_hash", LargeBinary),
     # JSON: metadata, rewards, sampling, budgets.
     Column("details", LargeBinary, nullable=False),
@@ -81,6 +88,15 @@ sessions: Final = Table(
     Index("ix_sessions_run_id", "run_id", "group_id"),
     Index("ix_sessions_group_id", "group_id"),
     Index("ix_sessions_key_hash", "key_hash"),
+    Index("ix_sessions_ended_seq", "ended_seq", sqlite_where=_ENDED, postgresql_where=_ENDED),
+    Index("ix_sessions_run_ended", "run_id", "ended_seq", sqlite_where=_ENDED, postgresql_where=_ENDED),
+)
+
+counters: Final = Table(
+    "counters",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("value", Integer, nullable=False),
 )
 
 tombstones: Final = Table(
@@ -152,6 +168,27 @@ ends: Final = Table(
     Column("index", Integer, primary_key=True, autoincrement=False),
     Column("end_len", Integer, nullable=False),
     Column("digest", LargeBinary, nullable=False),
+)
+
+claims: Final = Table(
+    "claims",
+    metadata,
+    Column("claim_id", String, primary_key=True),
+    Column("consumer", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("leased_until", UtcDateTime, nullable=False),
+)
+
+deliveries: Final = Table(
+    "deliveries",
+    metadata,
+    Column("session_id", String, primary_key=True),
+    Column("consumer", String, primary_key=True),
+    # The claim that has it or had it last, and whose lease counts until it is delivered.
+    Column("claim_id", String, nullable=False),
+    Column("delivered_at", UtcDateTime),
+    Index("ix_deliveries_claim_id", "claim_id", "session_id"),
 )
 
 gateways: Final = Table(

@@ -33,13 +33,14 @@ def test_a_schema_newer_than_the_program_is_refused_and_left_alone(tmp_path: Pat
     path = tmp_path / "a.db"
     Database.open(path).close()
     with sqlite3.connect(path) as db:
+        (head,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
         db.execute("UPDATE alembic_version SET version_num = '9999'")
     before = path.read_bytes()
     with pytest.raises(SchemaNewer, match=r"schema 9999.*newer rollout-gateway"):
         Database.open(path)
     assert path.read_bytes() == before
     with sqlite3.connect(path) as db:
-        db.execute("UPDATE alembic_version SET version_num = '0001'")
+        db.execute("UPDATE alembic_version SET version_num = ?", (head,))
     Database.open(path).close()
 
 

@@ -22,7 +22,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def rows(*session_ids: str) -> list[dict[str, object]]:
-    return [session_rows.to_row(session(name)) | {"next_turn": 0, "key_hash": b"\x00\xff"} for name in session_ids]
+    own = {"next_turn": 0, "ended_seq": None, "key_hash": b"\x00\xff"}
+    return [session_rows.to_row(session(name)) | own for name in session_ids]
 
 
 def test_a_row_is_written_as_its_tables_types_say(database: Database) -> None:
