@@ -21,6 +21,7 @@ from gateway.client.errors import (
     UnreadableAnswer,
 )
 from gateway.client.samples import Finding, Sample, SampledSpan, WeightSpan
+from gateway.client.saving import Exported
 from gateway.client.traces import Choice, Trace
 from gateway.client.values import Backend, Claim, GatewayStatus, Group, Reward, Session
 
@@ -35,6 +36,7 @@ __all__ = [
     "ClaimExpired",
     "Client",
     "Conflict",
+    "Exported",
     "Finding",
     "GatewayError",
     "GatewayStatus",

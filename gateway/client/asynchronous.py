@@ -29,7 +29,7 @@ from gateway.client.filters import (
 from gateway.client.handles import SessionHandle, WorkHandle, ending_of, noting
 from gateway.client.listing import Listed, Listing, followed, listed
 from gateway.client.samples import Sample
-from gateway.client.saving import Writable, saving
+from gateway.client.saving import NEXT_CURSOR, PART, Exported, Writable, saving
 from gateway.client.traces import Trace
 from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Session
 
@@ -176,6 +176,10 @@ class AsyncClient:
         """Of finished sessions, in the order in which they ended."""
         return AsyncItems(self._connection, listed(calls.samples, filters))
 
+    async def session_samples(self, session_id: str, **options: Unpack[SampleOptions]) -> tuple[Sample, ...]:
+        """One session's, whatever its status: of an open one, those of its calls so far."""
+        return await self._do(calls.session_samples(session_id, options))
+
     def follow(self, *, idle: float | None = None, **filters: Unpack[SampleFilters]) -> AsyncItems[Sample]:
         """As `samples`, and then each one that comes, without end: until `idle` seconds have brought none."""
         return AsyncItems(self._connection, followed(calls.samples, filters, idle))
@@ -205,15 +209,15 @@ class AsyncClient:
             raise
         await work.acknowledge()
 
-    async def export(self, to: str | PathLike[str] | Writable, **wanted: Unpack[ExportFilters]) -> int:
-        """Samples (`of="traces"`: traces) into a file; how many bytes. A file of that name is always a whole one."""
-        written = 0
+    async def export(self, to: str | PathLike[str] | Writable, **wanted: Unpack[ExportFilters]) -> Exported:
+        """Samples, or traces, into a file. Under the name that is given there is a whole one, or what was there."""
+        size = 0
         with saving(to) as file:
-            async with self._connection.stream(calls.export(wanted)) as parts:
-                async for part in parts:
+            async with self._connection.stream(calls.export(wanted)) as response:
+                async for part in response.aiter_bytes(PART):
                     await asyncio.to_thread(file.write, part)
-                    written += len(part)
-        return written
+                    size += len(part)
+        return Exported(size, response.headers.get(NEXT_CURSOR))
 
     # Administration
 

@@ -57,7 +57,14 @@ def traces(filters: Mapping[str, Any]) -> PageCall[Trace]:
 
 
 def samples(filters: Mapping[str, Any]) -> PageCall[Sample]:
-    return _pages("/api/samples", _required({"page_size": _SAMPLE_PAGE, **filters}), Sample.of)
+    packed = {"shape": "packed", "page_size": _SAMPLE_PAGE, **filters}
+    return _pages("/api/samples", _required(packed), Sample.of)
+
+
+def session_samples(session_id: str, options: Mapping[str, Any]) -> Call[tuple[Sample, ...]]:
+    params = query(_required({"shape": "packed", **options}))
+    read = reader(lambda told: each(Sample.of, told["items"]))
+    return Call("GET", f"{_session(session_id)}/samples", read, params=params, repeatable=True)
 
 
 def groups(filters: Mapping[str, Any]) -> PageCall[Group]:

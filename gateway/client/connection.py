@@ -22,7 +22,6 @@ LOCAL: Final = "http://127.0.0.1:9090"
 
 # As many rollouts as there are may ask at once; those that go on hold few connections between their calls.
 _LIMITS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-_PART: Final = 1024 * 1024
 _LONG: Final = 256 * 1024
 """Bytes of JSON: some milliseconds, in which nothing else would run on the event loop."""
 
@@ -67,13 +66,13 @@ class Connection:
         return self._once(call).value(call)
 
     @contextmanager
-    def stream(self, call: Call[None]) -> Iterator[Iterator[bytes]]:
-        """The answer part by part, tried once."""
+    def stream(self, call: Call[None]) -> Iterator[httpx.Response]:
+        """An answer to be read part by part, tried once."""
         try:
             with self._http.stream(**call.arguments(self._reach.timeout)) as response:
                 if not response.is_success:
                     raise refusal(response.status_code, response.read())
-                yield response.iter_bytes(_PART)
+                yield response
         except httpx.TransportError as exc:
             NoAnswer(exc).value(call)
 
@@ -102,13 +101,13 @@ class AsyncConnection:
         return await _read(await self._once(call), call)
 
     @asynccontextmanager
-    async def stream(self, call: Call[None]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer part by part, tried once."""
+    async def stream(self, call: Call[None]) -> AsyncIterator[httpx.Response]:
+        """An answer to be read part by part, tried once."""
         try:
             async with self._http.stream(**call.arguments(self._reach.timeout)) as response:
                 if not response.is_success:
                     raise refusal(response.status_code, await response.aread())
-                yield response.aiter_bytes(_PART)
+                yield response
         except httpx.TransportError as exc:
             NoAnswer(exc).value(call)
 

@@ -103,8 +103,6 @@ class SessionChoice(TypedDict, total=False):
     run: str
     group: str
     session: str
-    status: Ending | Sequence[Ending]
-    """`finished` unless said otherwise."""
     purpose: Purpose
     since: datetime | str
     """Ended at or after."""
@@ -116,13 +114,28 @@ class SessionChoice(TypedDict, total=False):
 
 
 class SampleFilters(SessionChoice, SampleOptions, Paging, total=False):
-    pass
+    status: Ending | Sequence[Ending]
+    """`finished` unless said otherwise."""
 
 
 class ExportFilters(SessionChoice, SampleOptions, total=False):
-    cursor: str
+    """Of samples; of traces what `TraceFilters` has for them."""
+
+    of: Literal["samples", "traces"]
+    format: Literal["jsonl", "parquet", "arrow"]
+    status: str | Sequence[str]
+    """`finished` sessions unless said otherwise; of traces any one."""
     shape: str
-    """A trainer's own record (`verl`, `slime`, `trl` …); `flat` unless said otherwise."""
+    """A trainer's own record (`verl`, `slime`, `trl` …), as `jsonl`; `flat` unless said otherwise."""
+    limit: int
+    """A part of so many sessions, or traces; without it, all."""
+    cursor: str
+    """Where to go on: the `cursor` of the part before."""
+    model: str
+    engine: str
+    backend: str
+    fidelity: Fidelity
+    weight_version: str
 
 
 class GroupFilters(Paging, total=False):
@@ -134,7 +147,7 @@ class GroupFilters(Paging, total=False):
 
 
 class ClaimFilters(TypedDict, total=False):
-    """Which work is claimed."""
+    """Which work is claimed, of which those that ended first."""
 
     run: str
     group: str

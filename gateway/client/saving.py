@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Final, Protocol
+
+NEXT_CURSOR: Final = "x-next-cursor"
+PART: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written."""
+
+    size: int
+    """In bytes."""
+    cursor: str | None
+    """Of a part (`limit`): where the next one goes on; null where nothing is left."""
 
 
 class Writable(Protocol):

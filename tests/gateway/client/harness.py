@@ -60,8 +60,7 @@ class Bridge(httpx.BaseTransport):
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         request.read()
         response = await self._transport.handle_async_request(request)
-        body = b"".join([part async for part in response.aiter_raw()])
-        return httpx.Response(response.status_code, headers=response.headers, content=body)
+        return httpx.Response(response.status_code, headers=response.headers, content=await response.aread())
 
 
 class Awaited:
