@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from adapters.schema import Session, Trace
 from storage.formats import flat, packed
+from storage.formats.trainers import areal, atif, nemo_rl, prime_rl, skyrl, slime, tinker, trl, verl
 from storage.samples.sample import Sample
 
 Row: TypeAlias = dict[str, Any]
@@ -47,5 +48,33 @@ class RowShape:
         return [self.row(sample) for sample in samples]
 
 
-_ALL: Final[tuple[Shape, ...]] = (RowShape("flat", flat.row), RowShape("packed", packed.row))
+@dataclass(frozen=True, slots=True)
+class SessionShape:
+    """One document for a session, of what it and its traces say too."""
+
+    name: str
+    document: Callable[[Session, Sequence[Trace], Sequence[Sample]], Row]
+    needs_traces: bool = True
+
+    def rows(
+        self, samples: Sequence[Sample], session: Session | None = None, traces: Sequence[Trace] = ()
+    ) -> list[Row]:
+        if session is None:
+            raise ValueError(f"{self.name} is made of a session and its traces too")
+        return [self.document(session, traces, samples)] if samples else []
+
+
+_ALL: Final[tuple[Shape, ...]] = (
+    RowShape("flat", flat.row),
+    RowShape("packed", packed.row),
+    RowShape("verl", verl.row),
+    RowShape("slime", slime.row),
+    RowShape("prime-rl", prime_rl.row),
+    RowShape("trl", trl.row),
+    SessionShape("atif", atif.trajectory),
+    RowShape("skyrl", skyrl.row),
+    RowShape("tinker", tinker.row),
+    RowShape("areal", areal.row),
+    RowShape("nemo-rl", nemo_rl.row),
+)
 SHAPES: Final[Mapping[str, Shape]] = {shape.name: shape for shape in _ALL}

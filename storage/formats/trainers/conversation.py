@@ -1,0 +1,57 @@
+"""The conversation that a recorded request repeats, as far as a document for people needs it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from adapters.schema import RecordedRequest
+
+Content: TypeAlias = str | list[dict[str, Any]] | None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message. Of an earlier answer that it repeats the text alone is kept."""
+
+    role: str
+    content: Content = None
+    tool_call_id: str | None = None
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """A request's messages, and the tools that it offers. A legacy completion's prompt is one user message."""
+
+    messages: tuple[Message, ...] = ()
+    tools: list[dict[str, Any]] | None = None
+
+
+class _Request(msgspec.Struct, frozen=True):
+    messages: tuple[Message, ...] = ()
+    prompt: Any = None
+    tools: list[dict[str, Any]] | None = None
+
+
+_UNREADABLE: Final = Conversation()
+_decoder: Final = msgspec.json.Decoder(_Request)
+
+
+def conversation(request: RecordedRequest) -> Conversation:
+    """Empty where the body is not such a request: then only the ids tell what was said before."""
+    try:
+        told = _decoder.decode(request.body or b"{}")
+    except (msgspec.DecodeError, RecursionError):
+        return _UNREADABLE
+    messages = told.messages
+    if not messages and isinstance(told.prompt, str):
+        messages = (Message("user", told.prompt),)
+    return Conversation(messages, told.tools)
+
+
+def added(earlier: tuple[Message, ...], later: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages that a call has and the one before it had not, without the answer that came between."""
+    same = 0
+    while same < min(len(earlier), len(later)) and earlier[same] == later[same]:
+        same += 1
+    new = later[same:]
+    return new[1:] if earlier and new and new[0].role == "assistant" else new
