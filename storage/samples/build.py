@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from adapters.schema import Purpose, Session, Trace
+from adapters.schema import Purpose, Reward, Session, Trace
 from storage.samples.chosen import Chosen, choose
 from storage.samples.findings import LENGTH, findings_of, incomplete, is_in_range, is_sound, outside_vocabulary
 from storage.samples.forest import Path, forest_of
@@ -31,9 +31,9 @@ def samples_of(session: Session, traces: Sequence[Trace], options: SampleOptions
     if options.complete and chosen.lost:
         return ()
     rows = _given(_paths(chosen, options), options)
-    of_session = incomplete(chosen.lost)
+    of_session, rewards = incomplete(chosen.lost), current(session.rewards)
     return tuple(
-        _sample(session, row, branch, 1.0 / len(rows), (*of_session, *findings_of(row, options)))
+        _sample(session, row, branch, 1.0 / len(rows), rewards, (*of_session, *findings_of(row, options)))
         for branch, row in enumerate(rows)
     )
 
@@ -60,7 +60,14 @@ def _given(paths: Iterable[Path], options: SampleOptions) -> list[Row]:
     return share_out(kept, barred=unfit) if len(kept) < len(rows) else rows
 
 
-def _sample(session: Session, row: Row, branch: int, weight: float, findings: tuple[Finding, ...]) -> Sample:
+def _sample(
+    session: Session,
+    row: Row,
+    branch: int,
+    weight: float,
+    rewards: tuple[Reward, ...],
+    findings: tuple[Finding, ...],
+) -> Sample:
     trace_ids = tuple(dict.fromkeys(node.trace_id for node in row.path))
     leaf = row.leaf
     return Sample(
@@ -73,8 +80,8 @@ def _sample(session: Session, row: Row, branch: int, weight: float, findings: tu
         spans=row.spans(),
         weight_versions=row.weight_versions(),
         weight=weight,
-        reward=total(session.rewards),
-        rewards=tuple(r for r in current(session.rewards) if r.trace_id is None or r.trace_id in trace_ids),
+        reward=total(rewards),
+        rewards=tuple(each for each in rewards if each.trace_id is None or each.trace_id in trace_ids),
         run_id=session.run_id,
         group_id=session.group_id,
         attempt=session.attempt,
