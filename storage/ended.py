@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, exists, select
 from adapters.schema import Session
 from storage import claims, cursors
 from storage.records import EndedQuery, Page
-from storage.sessions import from_row, of_purpose
+from storage.sessions import from_row, of_purpose, of_run
 from storage.tables import deliveries, sessions
 
 _ended_seq: Final = sessions.c.ended_seq
@@ -31,11 +31,12 @@ def _select(query: EndedQuery, after: int) -> Select[*tuple[Any, ...]]:
     wanted = select(sessions).where(_ended_seq > after).order_by(_ended_seq).limit(query.limit)
     for column, value in (
         (c.session_id, query.session_id),
-        (c.run_id, query.run_id),
         (c.group_id, query.group_id),
     ):
         if value is not None:
             wanted = wanted.where(column == value)
+    if query.run_id is not None:
+        wanted = wanted.where(of_run(query.run_id))
     if query.purpose is not None:
         wanted = wanted.where(of_purpose(query.purpose))
     if query.since is not None:

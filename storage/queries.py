@@ -13,6 +13,7 @@ from storage.arrays import BadPayload
 from storage.errors import CorruptTrace
 from storage.payloads import Payloads
 from storage.records import Page, TraceQuery
+from storage.sessions import of_run
 from storage.tables import AnyRow, sessions, traces
 
 _Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -48,6 +49,17 @@ def page(db: Connection, query: TraceQuery, page_bytes: int = PAGE_BYTES) -> Pag
             items.append(trace)
             size += trace_bytes
     return Page(tuple(items))
+
+
+def end(db: Connection, query: TraceQuery) -> str | None:
+    """The cursor behind the query's `limit` first traces, of which nothing else is read; None where there is none.
+
+    Raises BadCursor.
+    """
+    c = traces.c
+    found = _select(query).with_only_columns(c.trace_id, c.session_id, c.turn).limit(query.limit)
+    rows = db.execute(found).all()
+    return _cursor(query, rows[-1]) if rows else None
 
 
 def _decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
@@ -87,7 +99,7 @@ def _select(query: TraceQuery) -> Select[Any]:
 def _sessions_of(query: TraceQuery) -> Select[tuple[str]]:
     wanted = select(sessions.c.session_id)
     if query.run_id is not None:
-        wanted = wanted.where(sessions.c.run_id == query.run_id)
+        wanted = wanted.where(of_run(query.run_id))
     if query.group_id is not None:
         wanted = wanted.where(sessions.c.group_id == query.group_id)
     return wanted
@@ -105,7 +117,7 @@ def _after(wanted: Select[Any], query: TraceQuery) -> Select[Any]:
     return wanted.order_by(c.trace_id, c.session_id)
 
 
-def _cursor(query: TraceQuery, last: Trace) -> str:
+def _cursor(query: TraceQuery, last: Trace | AnyRow) -> str:
     if query.session_id is not None:
         return cursors.pack((last.turn, last.trace_id))
     return cursors.pack((last.trace_id, last.session_id))

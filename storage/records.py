@@ -30,6 +30,7 @@ class SessionQuery:
     """Which sessions: a null field does not filter. Ordered by creation, then id."""
 
     run_id: str | None = None
+    """Empty: of no run."""
     group_id: str | None = None
     status: SessionStatus | None = None
     purpose: Purpose | None = None
@@ -51,6 +52,7 @@ class TraceQuery:
 
     session_id: str | None = None
     run_id: str | None = None
+    """Empty: of no run."""
     group_id: str | None = None
     model: str | None = None
     """As asked or as answered."""
@@ -84,6 +86,7 @@ class EndedQuery:
 
     session_id: str | None = None
     run_id: str | None = None
+    """Empty: of no run."""
     group_id: str | None = None
     statuses: tuple[SessionStatus, ...] = ("finished",)
     """Not looked at with `claim_id`: a claim has the statuses that it asked for."""

@@ -117,7 +117,6 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     c = tables.sessions.c
     wanted = select(tables.sessions).order_by(c.created_at, c.session_id).limit(query.limit + 1)
     for column, value in (
-        (c.run_id, query.run_id),
         (c.group_id, query.group_id),
         (c.status, query.status),
         (c.purpose, query.purpose),
@@ -125,6 +124,8 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     ):
         if value is not None:
             wanted = wanted.where(column == value)
+    if query.run_id is not None:
+        wanted = wanted.where(of_run(query.run_id))
     if query.since is not None:
         wanted = wanted.where(c.created_at >= query.since)
     if query.until is not None:
@@ -137,6 +138,11 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     items = tuple(found[: query.limit])
     more = len(found) > query.limit
     return Page(items, cursors.pack((items[-1].created_at, items[-1].session_id)) if more else None)
+
+
+def of_run(run_id: str) -> ColumnElement[bool]:
+    """An empty id is that of no run: no label is empty."""
+    return tables.sessions.c.run_id == run_id if run_id else tables.sessions.c.run_id.is_(None)
 
 
 def of_purpose(purpose: Purpose) -> ColumnElement[bool]:

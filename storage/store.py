@@ -202,6 +202,10 @@ class Store:
         """Raises BadCursor, and CorruptTrace where a trace read is not the one written."""
         return await self._read(queries.page, query)
 
+    async def traces_end(self, query: TraceQuery) -> str | None:
+        """Where a list of so many traces ends, before any is read. None: it has none. Raises BadCursor."""
+        return await self._read(queries.end, query)
+
     async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None:
         """Raises CorruptTrace."""
         return await self._read(queries.get, trace_id, session_id)

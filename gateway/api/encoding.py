@@ -95,7 +95,7 @@ def batches(traces: Sequence[Trace]) -> Iterator[Sequence[Trace]]:
     """A page in parts that are about equally much to encode."""
     begin, weight = 0, 0
     for end, trace in enumerate(traces, 1):
-        weight += 1024 + _weight(trace)
+        weight += 1024 + weight_of(trace)
         if weight >= _BATCH:
             yield traces[begin:end]
             begin, weight = end, 0
@@ -103,6 +103,6 @@ def batches(traces: Sequence[Trace]) -> Iterator[Sequence[Trace]]:
         yield traces[begin:]
 
 
-def _weight(trace: Trace) -> int:
+def weight_of(trace: Trace) -> int:
     ids: list[Any] = [trace.prompt_token_ids, *(choice.token_ids for choice in trace.choices)]
     return sum(len(each) for each in ids if each is not None) + len(trace.request.body or b"")

@@ -11,6 +11,7 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 
 from adapters.schema import Session, Trace
+from adapters.token_ids import TokenIds
 from gateway.backends import Backends
 from gateway.exchange import Counters
 from gateway.sessions import Sessions
@@ -32,6 +33,7 @@ class ApiStore(Protocol):
     """What the API needs of the store beside sessions."""
 
     async def traces(self, query: TraceQuery) -> Page[Trace]: ...
+    async def traces_end(self, query: TraceQuery) -> str | None: ...
     async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None: ...
     async def session_id_of(self, trace_id: str) -> str | None: ...
     async def whole_session(self, session_id: str) -> tuple[Trace, ...]: ...
@@ -48,10 +50,14 @@ class ApiStore(Protocol):
 
 
 class Tokenizers(Protocol):
-    """What the API needs of the tokenizers of backends that give text alone."""
+    """What the API needs of the tokenizers that backends' settings name."""
 
     async def warm(self, tokenizers: Iterable[str]) -> None:
         """Raises TokenizerUnavailable."""
+        ...
+
+    async def decoder(self, tokenizer: str) -> Callable[[TokenIds], str]:
+        """What makes text of ids; it blocks. Raises TokenizerUnavailable."""
         ...
 
 

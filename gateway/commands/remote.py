@@ -22,6 +22,10 @@ class CannotRead(CommandFailed):
     """The gateway gave no answer that can be shown; the message says why."""
 
 
+class Unreachable(CannotRead):
+    """Nobody answers there, or not now."""
+
+
 class BrokenOff(CannotRead):
     """The connection ended in the middle of an answer, which may be whole at the next try."""
 
@@ -64,7 +68,7 @@ class Remote:
                     self._refuse(path, answer)
                 yield answer
         except httpx.TransportError as exc:
-            raise CannotRead(f"no gateway answers at {self.url}: {exc}; --url says where it is") from exc
+            raise Unreachable(f"no gateway answers at {self.url}: {exc}; --url says where it is") from exc
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             raise CannotRead(f"{self.url} is no URL of a gateway: {exc}") from exc
 

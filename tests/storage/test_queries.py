@@ -45,6 +45,7 @@ async def test_pages_over_sessions_follow_the_traces_ids(store: Store) -> None:
 FOUND_BY: list[tuple[dict[str, Any], set[str]]] = [
     ({"session_id": "b"}, {"2", "3"}),
     ({"run_id": "run-1"}, {"1", "2", "3"}),
+    ({"run_id": ""}, {"4"}),
     ({"run_id": "run-1", "group_id": "group-2"}, {"2", "3"}),
     ({"group_id": "group-1"}, {"1"}),
     ({"session_id": "b", "run_id": "run-2"}, set()),
@@ -150,3 +151,18 @@ async def test_sessions_are_listed_by_creation(store: Store) -> None:
     assert await listed(purpose="eval") == "b"
     assert await listed(since=NOON + timedelta(seconds=1), until=NOON + timedelta(seconds=2)) == "bc"
     assert (await store.sessions(SessionQuery())).next is None
+
+
+async def test_where_a_list_of_so_many_ends_is_known_before_any_of_it_is_read(store: Store) -> None:
+    for number in range(5):
+        await store.finish(call(f"s{number % 2}"), timeout=5)
+    queries: list[dict[str, Any]] = [{}, {"session_id": "s0"}]
+    for where in queries:
+        whole = (await store.traces(TraceQuery(**where))).items
+        for limit in range(1, len(whole)):
+            end = await store.traces_end(TraceQuery(**where, limit=limit))
+            rest = await store.traces(TraceQuery(**where, cursor=end))
+            assert rest.items == whole[limit:]
+        behind = await store.traces_end(TraceQuery(**where))
+        assert (await store.traces(TraceQuery(**where, cursor=behind))).items == ()
+        assert await store.traces_end(TraceQuery(**where, cursor=behind)) is None

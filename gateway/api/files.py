@@ -1,0 +1,80 @@
+"""Samples as a file of many rows: JSON lines, Parquet, an Arrow stream; whole, or a part that says what follows.
+
+A file that broke off can't be told from its head, and its foot never came. So who wants to go on where a break was asks
+for parts: `limit` sessions (or traces) each. The header of a part names the cursor of the next before any row is made;
+a part that broke off is asked for again, with the cursor that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final, Literal
+
+from fastapi import Request
+from starlette.responses import Response
+
+from adapters.schema import Error
+from gateway.api.rows import EndedStore, SampleRows, Walk, WholeSession, each, whole_sessions
+from gateway.api.streaming import file_of, streamed
+from gateway.refusals import InvalidRequest
+from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
+
+NEXT_CURSOR: Final = "x-next-cursor"
+
+_MEDIA_TYPES: Final[dict[str, FileFormat]] = {
+    "application/x-ndjson": "jsonl",
+    "application/vnd.apache.parquet": "parquet",
+    "application/vnd.apache.arrow.stream": "arrow",
+}
+_TEXT: Final = {"schema": {"type": "string"}}
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+CONTENT: Final[dict[str, Any]] = {
+    media_type: _TEXT if file_format == "jsonl" else _BINARY for media_type, file_format in _MEDIA_TYPES.items()
+}
+"""What OpenAPI says of such an answer."""
+
+
+def accepted(request: Request) -> FileFormat | None:
+    """The first kind of file that the request accepts; None for JSON."""
+    listed = (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))
+    return next((_MEDIA_TYPES[media_type] for media_type in listed if media_type in _MEDIA_TYPES), None)
+
+
+def encoder_for(file_format: FileFormat, rows: Literal["flat", "traces"]) -> Encoder:
+    """Raises InvalidRequest where an extra is missing."""
+    try:
+        return encoder_of(file_format, rows)
+    except CannotWrite as exc:
+        raise InvalidRequest(Error(str(exc), code="cannot_write", param="format")) from exc
+
+
+def sample_encoder(file_format: FileFormat, shape: str) -> Encoder:
+    """Raises InvalidRequest where rows of that shape can't be had so, or an extra is missing."""
+    if shape != "flat" and file_format != "jsonl":
+        message = f"Rows in the shape {shape} are had as JSON, or as JSON lines (format=jsonl)."
+        raise InvalidRequest(Error(message, code="cannot_write", param="format"))
+    return encoder_for(file_format, "flat")
+
+
+async def sample_file(walk: Walk, rows: SampleRows, encoder: Encoder, limit: int | None) -> Response:
+    """Of all sessions on the way, or of the next `limit`."""
+    if limit is None:
+        return await _file(walk.store, walk.rest(), rows, encoder, {})
+    page = await walk.page(limit)
+    following = {NEXT_CURSOR: page.next} if page.items and page.next is not None else {}
+    return await _file(walk.store, each(page.items), rows, encoder, following)
+
+
+async def session_file(whole: WholeSession, rows: SampleRows, encoder: Encoder) -> Response:
+    async def alone() -> AsyncIterator[list[WholeSession]]:
+        yield [whole]
+
+    return await streamed(file_of(alone(), encoder, lambda held: encoder.add(rows.of(held))), encoder.media_type)
+
+
+async def _file(
+    store: EndedStore, sessions: AsyncIterator[Any], rows: SampleRows, encoder: Encoder, headers: dict[str, str]
+) -> Response:
+    units = whole_sessions(store, sessions)
+    parts = file_of(units, encoder, lambda held: encoder.add(rows.of(held)))
+    return await streamed(parts, encoder.media_type, headers)

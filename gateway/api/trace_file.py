@@ -1,0 +1,55 @@
+"""Traces as a file: JSON lines as `/api/traces` tells them, or Parquet and Arrow of the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from starlette.responses import Response
+
+from adapters.schema import Trace
+from gateway.api.encoding import Selection
+from gateway.api.files import NEXT_CURSOR, encoder_for
+from gateway.api.streaming import file_of, streamed
+from storage.formats import traces as flat
+from storage.formats.writers import FileFormat
+from storage.records import Page, TraceQuery
+
+# What is read at once. More would be read for nothing where the client goes; less would undo the same bases anew.
+_PAGE: Final = 200
+
+
+class TraceStore(Protocol):
+    async def traces(self, query: TraceQuery) -> Page[Trace]: ...
+    async def traces_end(self, query: TraceQuery) -> str | None: ...
+
+
+async def trace_file(store: TraceStore, query: TraceQuery, file_format: FileFormat, limit: int | None) -> Response:
+    """Of all traces from the cursor on, or of the next `limit`."""
+    encoder = encoder_for(file_format, "traces")
+    selection = Selection()
+
+    def encoded(traces: Sequence[Trace]) -> bytes:
+        if file_format == "jsonl":
+            return b"".join(line + b"\n" for line in selection.encode_all(traces))
+        return encoder.add([flat.row(trace) for trace in traces])
+
+    headers = {}
+    if limit is not None and (following := await store.traces_end(replace(query, limit=limit))) is not None:
+        headers[NEXT_CURSOR] = following
+    return await streamed(file_of(_pages(store, query, limit), encoder, encoded), encoder.media_type, headers)
+
+
+async def _pages(store: TraceStore, query: TraceQuery, limit: int | None) -> AsyncIterator[tuple[Trace, ...]]:
+    left = limit
+    while left is None or left > 0:
+        page = await store.traces(replace(query, limit=_PAGE if left is None else min(_PAGE, left)))
+        left = None if left is None else left - len(page.items)
+        following = page.next
+        if page.items:
+            yield page.items
+        del page
+        if following is None:
+            return
+        query = replace(query, cursor=following)
