@@ -15,7 +15,7 @@ from adapters.verdict import RETOKENIZED
 
 
 class Encoder(Protocol):
-    """A model's own tokenizer and chat template. Both raise ValueError for what they cannot render."""
+    """A model's own tokenizer and chat template. What makes ids raises ValueError for what it cannot render."""
 
     def prompt(self, request: CanonicalRequest, index: int) -> TokenIds:
         """The ids of the request's prompt number `index`, with the template's generation prompt in chat."""
@@ -23,6 +23,10 @@ class Encoder(Protocol):
 
     def reply(self, request: CanonicalRequest, choice: Choice) -> TokenIds:
         """The ids that the model would have sampled for this choice: reasoning, text, tool calls, end of turn."""
+        ...
+
+    def decode(self, ids: TokenIds) -> str:
+        """The text of ids, special tokens included."""
         ...
 
 

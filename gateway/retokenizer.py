@@ -12,6 +12,7 @@ from typing import TypeVar
 from adapters.request import CanonicalRequest
 from adapters.retokenize import Encoder, retokenize
 from adapters.schema import Completion
+from adapters.token_ids import TokenIds
 from gateway.text_encoder import TextEncoder, TokenizerUnavailable
 
 T = TypeVar("T")
@@ -64,6 +65,10 @@ class Retokenizer:
             why = f"the tokenizer {tokenizer}: {exc}"
         why = f"no ids could be made from the text: {why}"
         return replace(completion, anomalies=(*completion.anomalies, why[:500]))
+
+    async def decoder(self, tokenizer: str) -> Callable[[TokenIds], str]:
+        """What makes text of ids; it blocks. Raises TokenizerUnavailable."""
+        return (await self._encoder(tokenizer)).decode
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -65,6 +65,11 @@ class TextEncoder:
             said += str(self._tokenizer.eos_token)
         return self._ids(said)
 
+    def decode(self, ids: TokenIds) -> str:
+        """The text of ids, special tokens included; of one that is out of the vocabulary, none."""
+        with self._lock:
+            return str(self._tokenizer.decode(ids.tolist(), clean_up_tokenization_spaces=False))
+
     def _said(self, request: CanonicalRequest, choice: Choice) -> str:
         """What the template writes for the reply, without its end: the rendered chat with it, less the one without."""
         before = self._rendered(request)

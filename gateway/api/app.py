@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Mount
 
-from gateway.api import admin, sessions, traces
+from gateway.api import admin, claims, drift, export, groups, rewards, samples, sessions, traces
 from gateway.api.auth import Guard
 from gateway.api.edge import Edge
 from gateway.api.parts import ApiParts
@@ -19,7 +19,15 @@ from gateway.api.problem import MEDIA_TYPE, Problem
 from gateway.refusals import NotFound
 from gateway.version import gateway_version
 
-_ROUTERS: Final = (sessions.router, traces.router, admin.router)
+_ROUTERS: Final = (
+    sessions.router,
+    traces.router, samples.router, export.router,
+    rewards.router,
+    groups.router,
+    claims.router,
+    drift.router,
+    admin.router,
+)
 _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
         "model": Problem,

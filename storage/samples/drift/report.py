@@ -106,3 +106,24 @@ class SessionDrift:
     @property
     def breaks(self) -> tuple[Break, ...]:
         return tuple(call.broken for call in self.calls if call.broken is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One break of a cause, to look at."""
+
+    session_id: str
+    broken: Break
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDrift:
+    """The calls that one agent made in one run."""
+
+    run_id: str | None
+    agent: str | None
+    """Null where nobody said who called."""
+    sessions: int
+    counts: Counts
+    examples: Mapping[Cause, Example]
+    """The first of each cause that there is."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from adapters.schema import Session, Trace
@@ -14,7 +13,8 @@ from storage.samples.drift.causes import Parting, likely_cause
 from storage.samples.drift.claims import Call, Calls, Claim
 from storage.samples.drift.history import Reader
 from storage.samples.drift.ids import common, meeting
-from storage.samples.drift.report import Break, CallDrift, Counts, SessionDrift, Side
+from storage.samples.drift.report import Break, CallDrift, SessionDrift, Side
+from storage.samples.drift.summary import counts_of
 
 Decode = Callable[[TokenIds], str | None]
 """The text of ids, special tokens included; None where it is not known."""
@@ -39,22 +39,7 @@ def drift_of(session: Session, traces: Iterable[Trace], decoder: Callable[[Trace
         known.add(call)
         for end in ends_of(trace):
             ends.add(end)
-    return SessionDrift(session.session_id, session.run_id, counted(told), tuple(told))
-
-
-def counted(calls: Sequence[CallDrift]) -> Counts:
-    words = Counter(call.continuity for call in calls)
-    causes = Counter(call.broken.cause for call in calls if call.broken is not None)
-    continued = words["extends"] + words["breaks"]
-    return Counts(
-        calls=len(calls),
-        starts=words["starts"],
-        extends=words["extends"],
-        breaks=words["breaks"],
-        unjudged=words["unjudged"],
-        exact_share=words["extends"] / continued if continued else None,
-        causes=dict(causes.most_common()),
-    )
+    return SessionDrift(session.session_id, session.run_id, counts_of(told), tuple(told))
 
 
 def _counted(traces: Iterable[Trace]) -> list[Trace]:

@@ -57,6 +57,11 @@ class Tokenizers:
                     f"the tokenizer {folder} is no folder of this machine; nothing is downloaded"
                 )
 
+    async def decoder(self, tokenizer: str) -> Callable[[TokenIds], str]:
+        """Each id as its number."""
+        await self.warm([tokenizer])
+        return lambda ids: " ".join(map(str, ids))
+
 
 @dataclass
 class Api:

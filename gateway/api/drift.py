@@ -1,0 +1,92 @@
+"""`/api/drift` and a session's own: where prompts stop extending what was sampled, why, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from adapters.schema import Purpose, Session, SessionStatus, Trace
+from gateway.api.encoding import encode
+from gateway.api.inputs import Cursor, Limit, Strict, Timestamp
+from gateway.api.listing import JSON
+from gateway.api.parts import ApiParts, Parts
+from gateway.backends import UnknownBackend
+from gateway.sessions import check_session_id
+from gateway.text_encoder import TokenizerUnavailable
+from storage.records import PAGE_LIMIT, SessionQuery
+from storage.samples.drift import AgentDrift, Decode, SessionDrift, Summary, drift_of
+
+router = APIRouter(tags=["drift"])
+
+
+class DriftFilters(Strict):
+    """Which sessions, as of `/api/sessions`; and whose calls. A field that is left out does not filter."""
+
+    run_id: str | None = None
+    group_id: str | None = None
+    agent: str | None = None
+    status: SessionStatus | None = None
+    purpose: Purpose | None = None
+    since: Timestamp | None = None
+    until: Timestamp | None = None
+    limit: Limit = PAGE_LIMIT
+    cursor: Cursor | None = None
+
+    def query(self) -> SessionQuery:
+        return SessionQuery(**self.model_dump(exclude={"agent"}))
+
+
+@dataclass(frozen=True, slots=True)
+class DriftPage:
+    items: tuple[AgentDrift, ...]
+    sessions: int
+    """How many were looked at for this page; the next one's sums are of other sessions."""
+    next: str | None
+    complete: bool
+
+
+@router.get("/sessions/{session_id}/drift", response_model=SessionDrift)
+async def session_drift(session_id: Annotated[str, Path()], parts: Parts) -> Response:
+    """Each call of a session: whether it extends an earlier one token for token, and if not where and why."""
+    session = await parts.sessions.get(check_session_id(session_id))
+    return await _json(await _drift(session, parts))
+
+
+@router.get("/drift", response_model=DriftPage)
+async def list_drift(filters: Annotated[DriftFilters, Query()], parts: Parts) -> Response:
+    """Drift by run and agent, summed over `limit` sessions in the order of their making.
+
+    `agent` is what the session's metadata say; else the harness's name; else what its user agent begins with.
+    """
+    page = await parts.sessions.list(filters.query())
+    summary = Summary(filters.agent)
+    for session in page.items:  # One at a time: a session's traces may be many megabytes.
+        summary.add(await _drift(session, parts))
+    return await _json(DriftPage(summary.agents(), len(page.items), page.next, parts.complete()))
+
+
+async def _drift(session: Session, parts: ApiParts) -> SessionDrift:
+    traces = await parts.store.whole_session(session.session_id)
+    decoders = {name: await _decoder(name, parts) for name in {trace.backend for trace in traces}}
+    return await asyncio.to_thread(drift_of, session, traces, lambda trace: _of(decoders, trace))
+
+
+def _of(decoders: Mapping[str | None, Decode | None], trace: Trace) -> Decode | None:
+    return decoders[trace.backend]
+
+
+async def _decoder(backend: str | None, parts: ApiParts) -> Decode | None:
+    """Of a backend that is gone, or whose tokenizer nobody named or can load, the texts are those of the record."""
+    try:
+        tokenizer = parts.backends.get(backend or "").settings.tokenizer
+        return None if tokenizer is None else await parts.tokenizers.decoder(tokenizer)
+    except (UnknownBackend, TokenizerUnavailable):
+        return None
+
+
+async def _json(told: SessionDrift | DriftPage) -> Response:
+    return Response(await asyncio.to_thread(encode, told), media_type=JSON)
