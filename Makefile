@@ -18,8 +18,10 @@ check: .venv/.dev
 	$(BIN)/lint-imports
 
 # CPU per call beside nginx and rllm-model-gateway; needs Debian's nginx-light. docs/benchmarks.md says how it measures.
+# Then CPU per session of what builds the samples, as sessions grow.
 bench: .venv/.demo .venv/rllm/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.samples
 
 # Real vLLM, SGLang and Dynamo on the CPU: gigabytes of packages. docs/engines.md says what it needs.
 engines: .venv/.dev

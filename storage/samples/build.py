@@ -55,7 +55,7 @@ def _given(paths: Iterable[Path], options: SampleOptions) -> list[Row]:
     kept = [
         row.path
         for row in rows
-        if row.trained.isdisjoint(unfit) and (options.fatal or outside_vocabulary(row, options.vocab_size) is None)
+        if unfit.isdisjoint(row.trained) and (options.fatal or outside_vocabulary(row, options.vocab_size) is None)
     ]
     return share_out(kept, barred=unfit) if len(kept) < len(rows) else rows
 
@@ -68,8 +68,7 @@ def _sample(
     rewards: tuple[Reward, ...],
     findings: tuple[Finding, ...],
 ) -> Sample:
-    trace_ids = tuple(dict.fromkeys(node.trace_id for node in row.path))
-    leaf = row.leaf
+    leaf, trace_ids = row.leaf, row.trace_ids()
     return Sample(
         session_id=session.session_id,
         branch=branch,

@@ -44,7 +44,7 @@ def is_in_range(node: Node, options: SampleOptions) -> bool:
     if least is None and most is None:
         return True
     spans = node.weight_versions
-    return covers(spans, len(node.token_ids)) and all(between(span.version, least, most) for span in spans)
+    return covers(spans, node.start, node.end) and all(between(span.version, least, most) for span in spans)
 
 
 def outside_vocabulary(row: Row, vocab_size: int | None) -> int | None:
@@ -67,7 +67,7 @@ def incomplete(lost: Sequence[Lost]) -> tuple[Finding, ...]:
 
 
 def findings_of(row: Row, options: SampleOptions) -> Iterator[Finding]:
-    own = row.own
+    own = row.trained
     if missing := [node for node in own if _missing(node)]:
         detail = f"{sum(map(_missing, missing))} trained tokens of {_calls(len(missing))} have no logprob."
         yield Finding("logprob_missing", options.logprobs == "required", detail, _ids(missing))

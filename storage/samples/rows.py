@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +14,17 @@ from adapters.token_ids import TokenIds
 from storage.samples.forest import Path
 from storage.samples.node import Node
 from storage.samples.sample import SampledSpan
-from storage.samples.versions import shifted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     path: Path
-    trained: frozenset[Node]
-    """Those of the path whose tokens have mask 1 here. The leaf is one, for no other row holds it."""
+    trained: tuple[Node, ...]
+    """Those of the path whose tokens have mask 1 here, in their order. The last is the leaf: no other row holds it."""
 
     @property
     def leaf(self) -> Node:
         return self.path[-1]
-
-    @property
-    def own(self) -> Sequence[Node]:
-        """The trained ones, in their order."""
-        return [node for node in self.path if node in self.trained]
 
     @property
     def token_ids(self) -> TokenIds:
@@ -38,34 +32,25 @@ class Row:
 
     def mask(self) -> npt.NDArray[np.int8]:
         mask = np.zeros(self.leaf.end, dtype=np.int8)
-        for node in self.own:
+        for node in self.trained:
             mask[node.start : node.end] = 1
         return mask
 
     def logprobs(self) -> npt.NDArray[np.float32]:
         logprobs = np.zeros(self.leaf.end, dtype=np.float32)
-        for node in self.own:
+        for node in self.trained:
             logprobs[node.start : node.end] = node.logprobs
         return logprobs
 
-    def weight_versions(self) -> tuple[WeightSpan, ...]:
-        return tuple(span for node in self.path for span in shifted(node.weight_versions, node.start))
-
     def spans(self) -> tuple[SampledSpan, ...]:
-        return tuple(
-            SampledSpan(
-                trace_id=node.trace_id,
-                index=node.choice.index,
-                start=node.start,
-                end=node.end,
-                trained=node in self.trained,
-                finish_reason=node.choice.finish_reason,
-                temperature=node.temperature,
-                logprobs_mode=node.trace.logprobs_mode,
-                routed_experts=node.choice.routed_experts,
-            )
-            for node in self.path
-        )
+        trained = set(self.trained)
+        return tuple(replace(node.span, trained=True) if node in trained else node.span for node in self.path)
+
+    def weight_versions(self) -> tuple[WeightSpan, ...]:
+        return tuple(span for node in self.path for span in node.weight_versions)
+
+    def trace_ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.trace_id for node in self.path))
 
 
 def share_out(paths: Iterable[Path], barred: AbstractSet[Node] = frozenset()) -> list[Row]:
@@ -73,7 +58,7 @@ def share_out(paths: Iterable[Path], barred: AbstractSet[Node] = frozenset()) ->
     taken = set(barred)
     rows: list[Row] = []
     for path in paths:
-        trained = frozenset(path) - taken
-        taken |= trained
+        trained = tuple(node for node in path if node not in taken)
+        taken.update(trained)
         rows.append(Row(path, trained))
     return rows

@@ -26,14 +26,14 @@ def shifted(spans: tuple[WeightSpan, ...], by: int) -> tuple[WeightSpan, ...]:
     return tuple(WeightSpan(span.version, span.start + by, span.end + by) for span in spans)
 
 
-def covers(spans: tuple[WeightSpan, ...], length: int) -> bool:
-    """Whether every one of `length` tokens has a version. `spans` are in order of their start."""
-    reached = 0
+def covers(spans: tuple[WeightSpan, ...], start: int, end: int) -> bool:
+    """Whether every token in between has a version. `spans` are in the order of their start."""
+    reached = start
     for span in spans:
         if span.start > reached:
             return False
         reached = max(reached, span.end)
-    return reached >= length
+    return reached >= end
 
 
 def between(version: str, least: str | None, most: str | None) -> bool:

@@ -34,10 +34,11 @@ def test_an_untold_version_is_no_span_and_told_none_is_the_traces() -> None:
 
 
 def test_spans_cover_only_without_a_gap() -> None:
-    assert covers(SPANS, 3)
-    assert not covers(SPANS, 4)
-    assert not covers((WeightSpan("7", 0, 1), WeightSpan("8", 2, 3)), 3)
-    assert not covers((), 1)
+    assert covers(SPANS, 0, 3)
+    assert not covers(SPANS, 0, 4)
+    assert covers(SPANS, 1, 3)
+    assert not covers((WeightSpan("7", 0, 1), WeightSpan("8", 2, 3)), 0, 3)
+    assert not covers((), 5, 6)
 
 
 @pytest.mark.parametrize(
