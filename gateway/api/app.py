@@ -21,7 +21,9 @@ from gateway.version import gateway_version
 
 _ROUTERS: Final = (
     sessions.router,
-    traces.router, samples.router, export.router,
+    traces.router,
+    samples.router,
+    export.router,
     rewards.router,
     groups.router,
     claims.router,

@@ -19,11 +19,17 @@ from gateway.upstream import UpstreamError
 from storage.errors import (
     BadCursor,
     CannotRecord,
+    ClaimAcknowledged,
+    ClaimExpired,
+    ClaimNotFound,
     CorruptTrace,
+    RewardExists,
     SessionDeleted,
     SessionExists,
     SessionNotFound,
     StorageError,
+    TooManyRewards,
+    TraceMissing,
 )
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -37,6 +43,11 @@ class UnsupportedMediaType(Refusal):
 class TraceNotFound(Refusal):
     status = 404
     code = "trace_not_found"
+
+
+class OtherTrace(Refusal):
+    status = 400
+    code = "other_trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,12 @@ _TABLE: Final[Mapping[type[Exception], _Row]] = {
     SessionNotFound: _Row(404, "session_not_found"),
     SessionExists: _Row(409, "session_exists"),
     SessionDeleted: _Row(410, "session_deleted"),
+    RewardExists: _Row(409, "reward_exists"),
+    TraceMissing: _Row(404, "trace_not_found"),
+    TooManyRewards: _Row(409, "too_many_rewards"),
+    ClaimNotFound: _Row(404, "claim_not_found"),
+    ClaimExpired: _Row(409, "claim_expired"),
+    ClaimAcknowledged: _Row(409, "claim_acknowledged"),
     BadCursor: _Row(400, "bad_cursor"),
     CannotRecord: _Row(503, "cannot_record"),
     CorruptTrace: _Row(500, "corrupt_trace"),

@@ -16,6 +16,7 @@ from gateway.api.encoding import encode
 from gateway.api.inputs import Cursor, JsonObject, Label, Limit, Strict, Timestamp, Wait, Whole
 from gateway.api.listing import JSON, json_answer, with_news
 from gateway.api.parts import Parts
+from gateway.api.rewards import MOST_AT_ONCE, NewReward, told_now
 from gateway.sessions import SESSION_ID_PATTERN, check_session_id
 from storage.ids import new_id
 from storage.records import PAGE_LIMIT, SessionChanges, SessionQuery
@@ -48,6 +49,8 @@ class NewSession(SessionFields):
 
 class Ending(Strict):
     status: Literal["finished", "failed", "aborted"] = "finished"
+    rewards: list[NewReward] = Field(default_factory=list, max_length=MOST_AT_ONCE)
+    """Told with the end: whoever sees the session ended sees them."""
 
 
 class SessionFilters(Strict):
@@ -119,9 +122,10 @@ async def change_session(session_id: SessionId, body: SessionFields, parts: Part
 
 @router.post("/{session_id}/finish", response_model=Session)
 async def finish_session(session_id: SessionId, parts: Parts, body: Ending | None = None) -> Response:
-    """End a session: it takes no more calls."""
+    """End a session, with its rewards where they are known: it takes no more calls. Later rewards are welcome too."""
     ending = body or Ending()
-    return json_answer(await parts.sessions.finish(check_session_id(session_id), ending.status))
+    told = told_now(ending.rewards)
+    return json_answer(await parts.sessions.finish(check_session_id(session_id), ending.status, told))
 
 
 @router.delete("/{session_id}", status_code=204, response_class=Response)

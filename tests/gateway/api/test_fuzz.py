@@ -57,5 +57,7 @@ def _request(case: schemathesis.Case) -> httpx.Request:
     headers = {name: str(value) for name, value in (told.get("headers") or {}).items() if str(value).isascii()}
     # Waiting is another test's.
     params = {name: value for name, value in (told.get("params") or {}).items() if name != "wait"}
+    if isinstance(told.get("json"), dict):
+        told["json"].pop("wait", None)
     body = {"json": told["json"]} if "json" in told else {"content": told.get("data")}
     return httpx.Request(told["method"], told["url"], headers=headers, params=params, **body)
