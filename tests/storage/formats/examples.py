@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from adapters.schema import Reward, RoutedExperts, WeightSpan
 from adapters.token_ids import TokenIds
+from storage.formats.writers import encode_row
 from storage.samples.sample import Finding, Sample, SampledSpan
 from tests.storage.examples import counts, finite, json_objects, maybe, moments, words
+
+QUICK = settings(max_examples=30, deadline=None)
+"""For samples take long to make up, and a first call imports what pyarrow converts with."""
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -46,6 +52,74 @@ TOOL_SAMPLE = Sample(
 )
 
 
+TOOL_BESIDE = {
+    "session_id": "math-17",
+    "branch": 0,
+    "run_id": "run-1",
+    "group_id": "math",
+    "attempt": 0,
+    "purpose": "train",
+    "status": "finished",
+    "model": "qwen",
+    "first_prompt_len": 4,
+    "truncated": False,
+    "weight": 0.5,
+    "reward": 0.75,
+    "weight_versions": [{"version": "7", "start": 4, "end": 7}, {"version": "8", "start": 9, "end": 11}],
+    "spans": [
+        {
+            "trace_id": "call-1",
+            "index": 0,
+            "start": 4,
+            "end": 7,
+            "trained": True,
+            "finish_reason": "tool_calls",
+            "temperature": 0.7,
+            "logprobs_mode": "processed",
+            "routed_experts": None,
+        },
+        {
+            "trace_id": "call-2",
+            "index": 0,
+            "start": 9,
+            "end": 11,
+            "trained": True,
+            "finish_reason": "stop",
+            "temperature": 0.7,
+            "logprobs_mode": "processed",
+            "routed_experts": None,
+        },
+    ],
+    "rewards": [
+        {
+            "reward_id": "judge-1",
+            "name": "correct",
+            "value": 0.75,
+            "created_at": "2026-11-21T12:00:00Z",
+            "weight": 1.0,
+            "trace_id": None,
+            "metadata": {"judge": "unit tests"},
+        }
+    ],
+    "trace_ids": ["call-1", "call-2"],
+    "findings": [
+        {
+            "code": "mixed_weight_versions",
+            "fatal": False,
+            "detail": "Sampled by weights 7 and 8.",
+            "trace_ids": ["call-1", "call-2"],
+        }
+    ],
+    "metadata": {"task": "17"},
+}
+"""Its row as JSON, without the arrays."""
+
+
+def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as whoever reads it over HTTP has it."""
+    return dict(msgspec.json.decode(encode_row(row)))
+
+
 def same(left: Sample, right: Sample) -> bool:
     """Equal in every field; a NaN equals a NaN."""
     for field in fields(Sample):
@@ -59,9 +133,12 @@ def same(left: Sample, right: Sample) -> bool:
 
 
 @st.composite
-def samples(draw: st.DrawFn) -> Sample:
-    """Any sample, whole in itself: spans stand one after the other behind a prompt, and only they are trained."""
-    token_ids: list[int] = draw(st.lists(counts, min_size=1, max_size=4))
+def samples(draw: st.DrawFn, all_told: bool = False, prompted: bool = False) -> Sample:
+    """Any sample, whole in itself: spans stand one after the other behind a prompt, and only they are trained.
+
+    `all_told`: no logprob is missing. `prompted`: something stands before the first span.
+    """
+    token_ids: list[int] = draw(st.lists(counts, min_size=int(prompted), max_size=4))
     mask, logprobs = [0] * len(token_ids), [0.0] * len(token_ids)
     first_prompt_len = len(token_ids)
     spans: list[SampledSpan] = []
@@ -70,7 +147,7 @@ def samples(draw: st.DrawFn) -> Sample:
         trained = draw(st.booleans())
         token_ids += sampled
         mask += [int(trained)] * len(sampled)
-        told = st.floats(-50, 0, width=32) | st.just(float("nan"))
+        told = st.floats(-50, 0, width=32) | (st.nothing() if all_told else st.just(float("nan")))
         logprobs += [draw(told) if trained else 0.0 for _ in sampled]
         spans.append(_span(draw, f"call-{number}", start, len(token_ids), trained))
         between = draw(st.lists(counts, max_size=3))

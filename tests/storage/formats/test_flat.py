@@ -1,95 +1,37 @@
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from storage.formats import flat, schemas
 from storage.formats.columns import record_batch
-from storage.formats.writers import encode_row
 from storage.samples.sample import Sample
-from tests.storage.formats.examples import TOOL_SAMPLE, same, samples
+from tests.storage.formats.examples import QUICK, TOOL_BESIDE, TOOL_SAMPLE, as_json, same, samples
 
 
 def test_a_tool_sample_is_this_line_of_json() -> None:
-    assert msgspec.json.decode(encode_row(flat.row(TOOL_SAMPLE))) == {
-        "session_id": "math-17",
-        "branch": 0,
-        "run_id": "run-1",
-        "group_id": "math",
-        "attempt": 0,
-        "purpose": "train",
-        "status": "finished",
-        "model": "qwen",
-        "first_prompt_len": 4,
-        "truncated": False,
-        "weight": 0.5,
-        "reward": 0.75,
+    assert as_json(flat.row(TOOL_SAMPLE)) == TOOL_BESIDE | {
         "token_ids": [1, 2, 3, 4, 10, 11, 12, 5, 6, 13, 14],
         "mask": [0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1],
         "logprobs": [0, 0, 0, 0, -0.5, -0.25, -0.125, 0, 0, -1, -2],
-        "weight_versions": [{"version": "7", "start": 4, "end": 7}, {"version": "8", "start": 9, "end": 11}],
-        "spans": [
-            {
-                "trace_id": "call-1",
-                "index": 0,
-                "start": 4,
-                "end": 7,
-                "trained": True,
-                "finish_reason": "tool_calls",
-                "temperature": 0.7,
-                "logprobs_mode": "processed",
-                "routed_experts": None,
-            },
-            {
-                "trace_id": "call-2",
-                "index": 0,
-                "start": 9,
-                "end": 11,
-                "trained": True,
-                "finish_reason": "stop",
-                "temperature": 0.7,
-                "logprobs_mode": "processed",
-                "routed_experts": None,
-            },
-        ],
-        "rewards": [
-            {
-                "reward_id": "judge-1",
-                "name": "correct",
-                "value": 0.75,
-                "created_at": "2026-11-21T12:00:00Z",
-                "weight": 1.0,
-                "trace_id": None,
-                "metadata": {"judge": "unit tests"},
-            }
-        ],
-        "trace_ids": ["call-1", "call-2"],
-        "findings": [
-            {
-                "code": "mixed_weight_versions",
-                "fatal": False,
-                "detail": "Sampled by weights 7 and 8.",
-                "trace_ids": ["call-1", "call-2"],
-            }
-        ],
-        "metadata": {"task": "17"},
     }
 
 
+@QUICK
 @given(samples())
 def test_a_row_keeps_all_of_a_sample(sample: Sample) -> None:
     assert same(flat.sample_from_row(flat.row(sample)), sample)
 
 
+@QUICK
 @given(samples())
 def test_json_keeps_all_of_a_sample(sample: Sample) -> None:
-    assert same(flat.sample_from_row(msgspec.json.decode(encode_row(flat.row(sample)))), sample)
+    assert same(flat.sample_from_row(as_json(flat.row(sample))), sample)
 
 
-@settings(deadline=None)  # The first call imports what pyarrow converts with.
+@QUICK
 @given(samples())
 def test_arrow_keeps_all_of_a_sample(sample: Sample) -> None:
     (row,) = record_batch([flat.row(sample)], schemas.FLAT).to_pylist()
@@ -99,7 +41,7 @@ def test_arrow_keeps_all_of_a_sample(sample: Sample) -> None:
 def test_a_logprob_that_nobody_told_is_null_in_json_and_in_arrow() -> None:
     untold = replace(TOOL_SAMPLE, logprobs=np.where(TOOL_SAMPLE.mask == 1, np.float32("nan"), np.float32(0)))
     nulls = [0, 0, 0, 0, None, None, None, 0, 0, None, None]
-    assert msgspec.json.decode(encode_row(flat.row(untold)))["logprobs"] == nulls
+    assert as_json(flat.row(untold))["logprobs"] == nulls
     assert record_batch([flat.row(untold)], schemas.FLAT).column("logprobs").to_pylist() == [nulls]
 
 

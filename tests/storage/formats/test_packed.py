@@ -12,7 +12,7 @@ from storage.formats import flat, packed
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import encode_row
 from storage.samples.sample import Sample
-from tests.storage.formats.examples import TOOL_SAMPLE, same, samples
+from tests.storage.formats.examples import QUICK, TOOL_SAMPLE, same, samples
 
 
 def test_arrays_are_base64_in_json() -> None:
@@ -24,6 +24,7 @@ def test_arrays_are_base64_in_json() -> None:
     assert told["first_prompt_len"] == 4
 
 
+@QUICK
 @given(samples())
 def test_nothing_is_lost(sample: Sample) -> None:
     told = json.loads(encode_row(packed.row(sample)))

@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from adapters.schema import Choice, Error, RecordedRequest, RoutedExperts, Sampling, ToolCall, Trace, Usage, WeightSpan
 from adapters.token_ids import TokenIds
@@ -9,6 +9,7 @@ from storage.formats import schemas, traces
 from storage.formats.columns import record_batch
 from tests.storage.examples import NOON
 from tests.storage.examples import traces as any_trace
+from tests.storage.formats.examples import QUICK
 
 CALL = Trace(
     trace_id="call-1",
@@ -87,7 +88,7 @@ def test_a_call_that_failed_is_a_row_without_choices() -> None:
     assert row["error"] == {"message": "no", "type": None, "code": "400", "param": None}
 
 
-@settings(deadline=None)  # The first call imports what pyarrow converts with.
+@QUICK
 @given(any_trace("math-17"))
 def test_ids_logprobs_and_bodies_are_those_of_the_trace(trace: Trace) -> None:
     row = as_read(trace)
