@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from threading import Lock
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -20,7 +22,7 @@ from gateway.api.openapi import openapi
 
 def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[BaseRoute]:
     """`/docs` and `/openapi.json`, and what leads there, for the root application."""
-    document = encode(openapi(app, agent_endpoints))
+    document = _Document(app, tuple(agent_endpoints))
     page = files("gateway.api").joinpath("docs.html").read_bytes()
     headers = {
         "content-security-policy": content_security_policy(page),
@@ -35,7 +37,7 @@ def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[B
         return Response(page, media_type="text/html", headers=headers)
 
     async def document_itself(request: Request) -> Response:
-        return Response(document, media_type=JSON)
+        return Response(await asyncio.to_thread(document.json), media_type=JSON)
 
     return [
         Route("/", to_docs),
@@ -43,6 +45,22 @@ def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[B
         Route("/docs", docs),
         Route("/openapi.json", document_itself),
     ]
+
+
+class _Document:
+    """`/openapi.json`, made for who asks first: it takes longer than all else that a gateway does to start."""
+
+    def __init__(self, app: FastAPI, agent_endpoints: Sequence[str]) -> None:
+        self._app = app
+        self._agent_endpoints = agent_endpoints
+        self._lock = Lock()
+        self._json: bytes | None = None
+
+    def json(self) -> bytes:
+        with self._lock:
+            if self._json is None:
+                self._json = encode(openapi(self._app, self._agent_endpoints))
+            return self._json
 
 
 def content_security_policy(page: bytes) -> str:
