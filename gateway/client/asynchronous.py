@@ -97,7 +97,7 @@ class AsyncWork(WorkHandle):
     async def release(self) -> None:
         """Others may have it at once."""
         if (claim_id := self._settle()) is not None:
-            await self._connection.do(calls.release(claim_id))
+            self.claim = await self._connection.do(calls.release(claim_id))
 
 
 class AsyncClient:
@@ -194,13 +194,10 @@ class AsyncClient:
         return AsyncItems(self._connection, listed(calls.groups, filters))
 
     @asynccontextmanager
-    async def claim(
-        self, *, consumer: str = "default", lease: float = 300.0, wait: float = 0.0, **wanted: Unpack[ClaimFilters]
-    ) -> AsyncIterator[AsyncWork]:
-        """Sessions or groups that are nobody else's for `lease` seconds: acknowledged at the end of the `with`,
-        released by an exception. Without any the work is false, and there is nothing to acknowledge."""
-        asked = {"consumer": consumer, "lease": lease, **wanted}
-        work = AsyncWork(self._connection, await self._do(calls.claim(asked, wait=wait)))
+    async def claim(self, *, wait: float = 0.0, **wanted: Unpack[ClaimFilters]) -> AsyncIterator[AsyncWork]:
+        """Sessions or groups that are nobody else's until the lease ends: acknowledged at the end of the `with`,
+        released by an exception. After `wait` seconds without any the work is false, and nothing to acknowledge."""
+        work = AsyncWork(self._connection, await self._do(calls.claim(wanted, wait=wait)))
         try:
             yield work
         except BaseException as exc:

@@ -96,7 +96,7 @@ class Work(WorkHandle):
     def release(self) -> None:
         """Others may have it at once."""
         if (claim_id := self._settle()) is not None:
-            self._connection.do(calls.release(claim_id))
+            self.claim = self._connection.do(calls.release(claim_id))
 
 
 class Client:
@@ -191,13 +191,10 @@ class Client:
         return Items(self._connection, listed(calls.groups, filters))
 
     @contextmanager
-    def claim(
-        self, *, consumer: str = "default", lease: float = 300.0, wait: float = 0.0, **wanted: Unpack[ClaimFilters]
-    ) -> Iterator[Work]:
-        """Sessions or groups that are nobody else's for `lease` seconds: acknowledged at the end of the `with`,
-        released by an exception. Without any the work is false, and there is nothing to acknowledge."""
-        asked = {"consumer": consumer, "lease": lease, **wanted}
-        work = Work(self._connection, self._do(calls.claim(asked, wait=wait)))
+    def claim(self, *, wait: float = 0.0, **wanted: Unpack[ClaimFilters]) -> Iterator[Work]:
+        """Sessions or groups that are nobody else's until the lease ends: acknowledged at the end of the `with`,
+        released by an exception. After `wait` seconds without any the work is false, and nothing to acknowledge."""
+        work = Work(self._connection, self._do(calls.claim(wanted, wait=wait)))
         try:
             yield work
         except BaseException as exc:

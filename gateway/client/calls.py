@@ -89,8 +89,8 @@ def acknowledge(claim_id: str) -> Call[Claim]:
     return Call("POST", f"{_claim(claim_id)}/ack", reader(Claim.of), repeatable=True)
 
 
-def release(claim_id: str) -> Call[None]:
-    return Call("POST", f"{_claim(claim_id)}/release", nothing, repeatable=True)
+def release(claim_id: str) -> Call[Claim]:
+    return Call("POST", f"{_claim(claim_id)}/release", reader(Claim.of), repeatable=True)
 
 
 def extend(claim_id: str, lease: float) -> Call[Claim]:

@@ -140,6 +140,7 @@ class ExportFilters(SessionChoice, SampleOptions, total=False):
 
 class GroupFilters(Paging, total=False):
     run: str
+    group: str
     complete: bool
     """Only complete groups, or only those that are not."""
     group_size: int
@@ -147,7 +148,12 @@ class GroupFilters(Paging, total=False):
 
 
 class ClaimFilters(TypedDict, total=False):
-    """Which work is claimed, of which those that ended first."""
+    """Which work is claimed: of all that fits, what ended first."""
+
+    consumer: str
+    """Whoever has the same name shares the work; `default` unless said otherwise."""
+    lease: float
+    """For how many seconds it is nobody else's; 600 unless said otherwise."""
 
     run: str
     group: str
