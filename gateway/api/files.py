@@ -13,10 +13,9 @@ from typing import Any, Final, Literal
 from fastapi import Request
 from starlette.responses import Response
 
-from adapters.schema import Error
 from gateway.api.rows import EndedStore, SampleRows, Walk, WholeSession, each, whole_sessions
 from gateway.api.streaming import file_of, streamed
-from gateway.refusals import InvalidRequest
+from gateway.refusals import Refusal
 from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
 
 NEXT_CURSOR: Final = "x-next-cursor"
@@ -34,6 +33,13 @@ CONTENT: Final[dict[str, Any]] = {
 """What OpenAPI says of such an answer."""
 
 
+class NoSuchFile(Refusal):
+    """These rows can't be had in that format, or not by this gateway."""
+
+    status = 400
+    code = "cannot_write"
+
+
 def accepted(request: Request) -> FileFormat | None:
     """The first kind of file that the request accepts; None for JSON."""
     listed = (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))
@@ -41,18 +47,17 @@ def accepted(request: Request) -> FileFormat | None:
 
 
 def encoder_for(file_format: FileFormat, rows: Literal["flat", "traces"]) -> Encoder:
-    """Raises InvalidRequest where an extra is missing."""
+    """Raises NoSuchFile where an extra is missing."""
     try:
         return encoder_of(file_format, rows)
     except CannotWrite as exc:
-        raise InvalidRequest(Error(str(exc), code="cannot_write", param="format")) from exc
+        raise NoSuchFile(str(exc)) from exc
 
 
 def sample_encoder(file_format: FileFormat, shape: str) -> Encoder:
-    """Raises InvalidRequest where rows of that shape can't be had so, or an extra is missing."""
+    """Raises NoSuchFile where rows of that shape can't be had so, or an extra is missing."""
     if shape != "flat" and file_format != "jsonl":
-        message = f"Rows in the shape {shape} are had as JSON, or as JSON lines (format=jsonl)."
-        raise InvalidRequest(Error(message, code="cannot_write", param="format"))
+        raise NoSuchFile(f"Rows in the shape {shape} are had as JSON, or as JSON lines (format=jsonl).")
     return encoder_for(file_format, "flat")
 
 

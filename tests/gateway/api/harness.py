@@ -90,6 +90,7 @@ async def api(
     peer: str = "127.0.0.1",
     base_url: str = "http://127.0.0.1:9090",
     spoil: Callable[[Store], ApiStore] = lambda store: store,
+    stopping: Callable[[], bool] = lambda: False,
     **settings: Any,
 ) -> AsyncIterator[Api]:
     told = load(environ={}, flags={"database": f"sqlite:///{tmp_path / 'rollouts.db'}", **settings})
@@ -106,6 +107,7 @@ async def api(
         counters=Counters(answered=3, recorded=3),
         gateway_id="gateway-1",
         environ=environ or {},
+        stopping=stopping,
     )
     application = create_api(parts)
     root = Router([mounted(application), *documentation_routes(application, ["/v1/chat/completions", "/v1/models"])])
