@@ -1,0 +1,154 @@
+"""`/api/export`: samples and traces as files, whole, in parts, and broken off."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from adapters.schema import Session, Trace
+from storage.errors import CorruptTrace
+from storage.records import Page, StoreCounts, TraceQuery
+from storage.store import Store
+from tests.gateway.api.harness import STARTED, Api, api, trace
+from tests.gateway.api.rollouts import rollout, rows
+
+LINES = {"accept": "application/x-ndjson"}
+
+
+async def file(served: Api, query: str) -> list[dict[str, Any]]:
+    """Its rows, by whichever format."""
+    answer = await served.client.get(f"/api/export?{query}")
+    assert answer.status_code == 200, answer.text
+    if "format=parquet" in query:
+        return list(pq.read_table(io.BytesIO(answer.content)).to_pylist())
+    if "format=arrow" in query:
+        return list(pa.ipc.open_stream(answer.content).read_all().to_pylist())
+    return [json.loads(line) for line in answer.content.splitlines()]
+
+
+async def test_samples_are_exported_as_they_are_listed(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        await rollout(served, "s1", number=1, turns=2, run_id="r1")
+        await rollout(served, "s2", number=2, run_id="r2")
+        await rollout(served, "s3", number=3, status="failed", run_id="r1")
+        for query in ("", "run_id=r1", "status=finished,failed", "style=traces", "shape=verl", "run_id=never"):
+            assert await file(served, query) == await rows(served, f"/api/samples?{query}")
+        for file_format in ("parquet", "arrow"):
+            told = await file(served, f"format={file_format}&status=failed,finished")
+            assert [row["session_id"] for row in told] == ["s1", "s2", "s3"]
+            assert await file(served, f"format={file_format}&run_id=never") == []
+
+
+async def test_traces_are_exported_with_the_filters_of_their_list(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        for number in range(250):
+            session = Session(f"s{number % 2}", STARTED, run_id="r1" if number % 2 else None)
+            await served.record(trace(number, session.session_id, status="ok" if number else "backend_error"), session)
+        whole = await rows(served, "/api/traces?limit=1000")
+        assert len(whole) == 250
+        assert await file(served, "of=traces") == whole
+        for query in ("run_id=r1", "run_id=", "session_id=s0", "status=backend_error", "since=2026-11-20T08:02:00Z"):
+            some = await rows(served, f"/api/traces?limit=1000&{query}")
+            assert 0 < len(some) < 250
+            assert await file(served, f"of=traces&{query}") == some
+            for file_format in ("parquet", "arrow"):
+                told = await file(served, f"of=traces&format={file_format}&{query}")
+                assert [row["trace_id"] for row in told] == [item["trace_id"] for item in some]
+        told = await file(served, "of=traces&format=parquet")
+        assert told[0]["prompt_token_ids"] == [1, 2, 3]
+        assert told[0]["choices"][0]["logprobs"] == [-0.5, None]
+
+
+@pytest.mark.parametrize("of", ["samples", "traces"])
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])
+async def test_parts_together_are_the_whole_and_each_names_the_next(tmp_path: Path, of: str, file_format: str) -> None:
+    async with api(tmp_path) as served:
+        for number in range(7):
+            await rollout(served, f"s{number}", number=number)
+        query = f"of={of}&format={file_format}"
+        whole = await file(served, query)
+        assert len(whole) == 7
+        parts: list[dict[str, Any]] = []
+        part, cursors = f"{query}&limit=3", []
+        while (following := (await served.client.get(f"/api/export?{part}")).headers.get("x-next-cursor")) is not None:
+            parts += await file(served, part)
+            cursors.append(following)
+            part = f"{query}&limit=3&cursor={following}"
+        assert parts == whole
+        assert len(cursors) == 3
+        # The end is a tail: what comes later is the next part.
+        assert await file(served, part) == []
+        await rollout(served, "s7", number=7)
+        assert [row["session_id"] for row in await file(served, part)] == ["s7"]
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("of=traces&style=merged", "style is for of=samples"),
+        ("of=traces&shape=flat", "shape is for of=samples"),
+        ("of=traces&undelivered_to=t", "undelivered_to is for of=samples"),
+        ("model=m", "model is for of=traces"),
+        ("of=traces&status=finished", "of=traces it is running, ok,"),
+        ("status=ok", "of=samples it is finished, failed, aborted, not ok"),
+        ("of=traces&status=ok,running", "one can be asked for"),
+        ("format=csv", "jsonl"),
+        ("format=parquet&shape=verl", "format=jsonl"),
+        ("limit=1001", "limit"),
+        ("wait=3", "unknown"),
+        ("cursor=nonsense", "is not a cursor"),
+        ("of=traces&cursor=nonsense&limit=2", "is not a cursor"),
+    ],
+)
+async def test_a_wrong_question_is_a_400_that_helps(tmp_path: Path, query: str, detail: str) -> None:
+    async with api(tmp_path) as served:
+        answer = await served.client.get(f"/api/export?{query}")
+    assert answer.status_code == 400
+    assert detail in answer.json()["detail"]
+
+
+async def test_a_missing_extra_is_named_and_lines_need_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("storage.formats.parquet", "storage.formats.arrow_stream", "storage.formats.schemas"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.delattr(f"storage.formats.{module.rpartition('.')[2]}", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    async with api(tmp_path) as served:
+        for query in ("format=parquet", "format=arrow", "of=traces&format=parquet"):
+            answer = await served.client.get(f"/api/export?{query}")
+            assert (answer.status_code, answer.json()["code"]) == (400, "cannot_write")
+            assert 'pip install "rollout-gateway[export]"' in answer.json()["detail"]
+        assert (await served.client.get("/api/export?format=jsonl")).status_code == 200
+
+
+class Spoilt(SimpleNamespace):
+    """A store whose second page of traces can't be read back."""
+
+    store: Store
+
+    async def traces(self, query: TraceQuery) -> Page[Trace]:
+        if query.cursor is not None:
+            raise CorruptTrace("s1", "t2", "digest")
+        return await self.store.traces(query)
+
+    def counts(self) -> StoreCounts:
+        return self.store.counts()
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])
+async def test_traces_that_break_off_never_end_as_if_they_were_all(
+    tmp_path: Path, file_format: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api(tmp_path, spoil=lambda store: Spoilt(store=store)) as served:
+        for number in range(201):
+            await served.record(trace(number))
+        with pytest.raises(CorruptTrace):
+            await served.client.get(f"/api/export?of=traces&format={file_format}")
+    assert "Trace t2 of session s1 can't be read back" in caplog.text
