@@ -132,6 +132,38 @@ def verify(
     raise typer.Exit(status)
 
 
+@app.command()
+def drift(
+    session: Annotated[str | None, typer.Argument(help="This session, call by call.")] = None,
+    *,
+    run: Annotated[str | None, typer.Option(help="Sessions of this run_id.")] = None,
+    group: Annotated[str | None, typer.Option(help="Sessions of this group_id.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The calls of this agent alone.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="open|finished|failed|aborted")] = None,
+    url: GatewayUrl = LOCAL,
+    api_key: ApiKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where prompts stop extending what was sampled, and why.
+
+    Of one SESSION every break with the two texts; else sums by run and agent, with an example of each cause.
+    """
+    from rich.console import Console
+
+    from gateway.commands.drift import Drift
+    from gateway.commands.remote import Remote
+
+    report = Drift(Remote(url.rstrip("/"), api_key), Console(), Console(stderr=True), as_json)
+    filters = {"run_id": run, "group_id": group, "agent": agent, "status": status}
+    chosen = {name: value for name, value in filters.items() if value is not None}
+    if session is None:
+        report.runs(chosen)
+    elif chosen:
+        raise CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
+    else:
+        report.session(session)
+
+
 @sessions.command("list")
 def list_sessions(
     *,

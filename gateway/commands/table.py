@@ -22,7 +22,7 @@ class Column:
 
     @property
     def cells(self) -> list[str]:
-        return [self.name, *(_printable(value or "") for value in self.values)]
+        return [self.name, *(printable(value or "") for value in self.values)]
 
     @property
     def width(self) -> int:
@@ -61,6 +61,6 @@ def _line(cells: Sequence[str]) -> str:
     return (" " * _GAP).join(cells).rstrip()
 
 
-def _printable(value: str) -> str:
+def printable(value: str) -> str:
     """Labels are whatever somebody wrote: a line end or an escape sequence would break the line, or the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in value)
