@@ -13,7 +13,26 @@ PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
 # Rows are added with the work that shows them.
 PROMISED = {
     *(f"A{number}" for number in range(1, 14)),
-    *("B2", "B10", "C1", "C2", "D1", "D2", "D4", "D12", "D18", "F1", "F3", "F10", "F14", "F17", "F18"),
+    *(
+        "B2",
+        "B7",
+        "B8",
+        "B9",
+        "B10",
+        "C1",
+        "C2",
+        "D1",
+        "D2",
+        "D4",
+        "D12",
+        "D18",
+        "F1",
+        "F3",
+        "F10",
+        "F14",
+        "F17",
+        "F18",
+    ),
 }
 
 _ROW = re.compile(r"^\| ([A-F]\d+) \|(.*)\|(.*)\|(.*)\|$", re.MULTILINE)
