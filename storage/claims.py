@@ -21,7 +21,7 @@ from storage import groups
 from storage.errors import ClaimAcknowledged, ClaimExpired, ClaimNotFound
 from storage.ids import new_id
 from storage.records import Claim, ClaimRequest
-from storage.sessions import of_purpose
+from storage.sessions import of_purpose, of_run
 from storage.tables import AnyRow, claims, deliveries, sessions
 
 Units: TypeAlias = Sequence[tuple[str, ...]]
@@ -113,7 +113,7 @@ def check(db: Connection, claim_id: str, now: datetime) -> None:
 def _offered(wanted: Select[*tuple[Any, ...]], request: ClaimRequest) -> Select[*tuple[Any, ...]]:
     """Only the sessions that the request is about, however they stand."""
     if request.run_id is not None:
-        wanted = wanted.where(_c.run_id == request.run_id)
+        wanted = wanted.where(of_run(request.run_id))
     if request.group_id is not None:
         wanted = wanted.where(_c.group_id == request.group_id)
     return wanted if request.purpose is None else wanted.where(of_purpose(request.purpose))

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, o
 
 from storage import cursors
 from storage.records import Group, GroupQuery, Page
+from storage.sessions import of_run
 from storage.tables import sessions
 
 _c: Final = sessions.c
@@ -74,7 +75,7 @@ def _select(query: GroupQuery, after: tuple[int, str, str]) -> Select[*tuple[Any
         .limit(query.limit)
     )
     if query.run_id is not None:
-        wanted = wanted.where(_c.run_id == query.run_id)
+        wanted = wanted.where(of_run(query.run_id))
     if query.group_id is not None:
         wanted = wanted.where(_c.group_id == query.group_id)
     if query.complete is not None:

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from sqlalchemy import Connection
 
 from adapters.schema import Session, Trace
+from storage.waiters import deliver
 
 Result = TypeVar("Result")
 
@@ -76,17 +77,6 @@ Record: TypeAlias = Begin | Finish | Pin
 """Jobs that share a transaction."""
 
 Job: TypeAlias = Record | Command[Any]
-
-
-def deliver(waiter: asyncio.Future[Result], result: Result) -> None:
-    """Nobody may be left who waits."""
-    if not waiter.done():
-        waiter.set_result(result)
-
-
-def fail(waiter: asyncio.Future[Result], error: Exception) -> None:
-    if not waiter.done():
-        waiter.set_exception(error)
 
 
 def begin_size(trace: Trace) -> int:

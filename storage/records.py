@@ -132,6 +132,7 @@ class GroupQuery:
     """
 
     run_id: str | None = None
+    """Empty: of no run."""
     group_id: str | None = None
     complete: bool | None = None
     group_size: int | None = None
@@ -155,6 +156,7 @@ class ClaimRequest:
     consumer: str = "default"
     """Whoever shares this name shares the work; consumers of other names get everything too."""
     run_id: str | None = None
+    """Empty: of no run."""
     group_id: str | None = None
     unit: Unit = "session"
     limit: int = 1

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from adapters.schema import Reward, Session, SessionStatus, Trace
 from storage import backends, claims, ended, gateways, groups, queries, sessions
 from storage.database import READERS, Database
-from storage.errors import NotCommitted
-from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, fail, finish_size
+from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, finish_size
+from storage.looks import Looks
 from storage.overlay import Overlay
 from storage.records import (
     Claim,
@@ -32,6 +32,7 @@ from storage.records import (
     StoredBackend,
     TraceQuery,
 )
+from storage.waiters import new_waiter, wait
 from storage.writer import Writer
 
 Result = TypeVar("Result")
@@ -44,6 +45,10 @@ _CLOSE_WAITS_S: Final = 10.0
 _WHOLE_PAGE: Final = 1_000
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Store:
     """One open database. Its methods are for one event loop; none of them blocks it.
 
@@ -51,13 +56,13 @@ class Store:
     Whatever asks the database raises Unavailable where that does not answer.
     """
 
-    def __init__(self, database: Database, *, gateway_id: str, queue_bytes: int) -> None:
+    def __init__(self, database: Database, *, gateway_id: str, queue_bytes: int, clock: Callable[[], datetime]) -> None:
         self.database = database
         self._overlay = Overlay()
         self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
-        self._looks: dict[str, asyncio.Future[Session | None]] = {}
-        self._found = database.question(sessions.FOUND)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
+        self._looks = Looks(database, self._readers)
+        self._clock = clock
 
     @classmethod
     def open(cls, place: str | Path, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
@@ -68,10 +73,17 @@ class Store:
         return cls.start(Database.open(place), gateway_id=gateway_id, queue_bytes=queue_bytes)
 
     @classmethod
-    def start(cls, database: Database, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
-        """On a database that is open already, and is the store's from now on."""
+    def start(
+        cls,
+        database: Database,
+        *,
+        gateway_id: str,
+        queue_bytes: int = QUEUE_BYTES,
+        clock: Callable[[], datetime] = _now,
+    ) -> Store:
+        """On a database that is open already, and is the store's from now on. `clock` is that of leases."""
         gateways.start(database)
-        store = cls(database, gateway_id=gateway_id, queue_bytes=queue_bytes)
+        store = cls(database, gateway_id=gateway_id, queue_bytes=queue_bytes, clock=clock)
         store._writer.start()
         return store
 
@@ -90,9 +102,9 @@ class Store:
         Raises NotCommitted after `timeout` seconds (the row stays queued and is still written; finishing a trace again
         does nothing) and CannotRecord where it can't be. A row of a deleted session is dropped, counted, and returns.
         """
-        waiter: asyncio.Future[None] = _waiter()
+        waiter: asyncio.Future[None] = new_waiter()
         self._put(Finish(finish_size(trace), trace, waiter))
-        await _wait(waiter, timeout)
+        await wait(waiter, timeout)
 
     # Sessions.
 
@@ -113,7 +125,7 @@ class Store:
         """
         found, pins = self._overlay.queued(session_id), self._overlay.pins()
         if found is None:
-            found = await asyncio.shield(self._look(session_id)) or self._overlay.queued(session_id)
+            found = await asyncio.shield(self._looks.at(session_id)) or self._overlay.queued(session_id)
         return None if found is None else self._overlay.over(found, pins)
 
     async def session_by_key(self, key_hash: bytes) -> Session | None:
@@ -134,7 +146,7 @@ class Store:
     ) -> Session:
         """Set its status and `finished_at` (which a second finish keeps), and add rewards. Raises as `add_rewards`."""
         told = tuple(rewards)
-        finish = partial(sessions.finish, session_id=session_id, status=status, told=told, now=datetime.now(UTC))
+        finish = partial(sessions.finish, session_id=session_id, status=status, told=told, now=self._clock())
         return await self._command(session_id, finish)
 
     async def add_rewards(self, session_id: str, rewards: Sequence[Reward]) -> Session:
@@ -161,7 +173,7 @@ class Store:
 
     async def ended_sessions(self, query: EndedQuery) -> Page[Session]:
         """Raises BadCursor; ClaimNotFound and ClaimExpired for the sessions of a claim."""
-        return await self._read(ended.page, query, datetime.now(UTC))
+        return await self._read(ended.page, query, self._clock())
 
     async def groups(self, query: GroupQuery) -> Page[Group]:
         """Raises BadCursor."""
@@ -171,8 +183,8 @@ class Store:
 
     async def claim(self, request: ClaimRequest) -> Claim | None:
         """What has ended and nobody of this consumer has; None where there is nothing now."""
-        while units := await self._read(claims.candidates, request, datetime.now(UTC)):
-            take = partial(claims.take, request=request, units=units, now=datetime.now(UTC))
+        while units := await self._read(claims.candidates, request, self._clock()):
+            take = partial(claims.take, request=request, units=units, now=self._clock())
             claim = await self._command(None, take)
             if claim is not None:
                 return claim
@@ -181,19 +193,19 @@ class Store:
 
     async def find_claim(self, claim_id: str) -> Claim:
         """Raises ClaimNotFound."""
-        return await self._read(claims.get, claim_id, datetime.now(UTC))
+        return await self._read(claims.get, claim_id, self._clock())
 
     async def acknowledge(self, claim_id: str) -> Claim:
         """The consumer never gets these sessions again. Raises ClaimNotFound, ClaimExpired."""
-        return await self._command(None, partial(claims.acknowledge, claim_id=claim_id, now=datetime.now(UTC)))
+        return await self._command(None, partial(claims.acknowledge, claim_id=claim_id, now=self._clock()))
 
     async def release(self, claim_id: str) -> Claim:
         """Offer its sessions again. Raises ClaimNotFound, ClaimAcknowledged."""
-        return await self._command(None, partial(claims.release, claim_id=claim_id, now=datetime.now(UTC)))
+        return await self._command(None, partial(claims.release, claim_id=claim_id, now=self._clock()))
 
     async def extend_claim(self, claim_id: str, lease_s: float) -> Claim:
         """Let its lease end so many seconds from now. Raises ClaimNotFound, ClaimExpired, ClaimAcknowledged."""
-        extend = partial(claims.extend, claim_id=claim_id, lease_s=lease_s, now=datetime.now(UTC))
+        extend = partial(claims.extend, claim_id=claim_id, lease_s=lease_s, now=self._clock())
         return await self._command(None, extend)
 
     # Traces.
@@ -259,32 +271,13 @@ class Store:
         self._overlay.add(job)
 
     async def _command(self, session_id: str | None, run: Callable[[Connection], Result]) -> Result:
-        waiter: asyncio.Future[Result] = _waiter()
+        waiter: asyncio.Future[Result] = new_waiter()
         self._put(Command(_COMMAND_BYTES, run, waiter, session_id))
         try:
-            return await _wait(waiter, _COMMAND_WAITS_S)
+            return await wait(waiter, _COMMAND_WAITS_S)
         finally:
             if session_id is not None:
-                self._looks.pop(session_id, None)  # Who asks from now on shall see the change.
-
-    def _look(self, session_id: str) -> asyncio.Future[Session | None]:
-        """One that is under way already, or a new one."""
-        look = self._looks.get(session_id)
-        if look is None:
-            loop = asyncio.get_running_loop()
-            look = self._looks[session_id] = loop.run_in_executor(self._readers, self._find, session_id)
-
-            def ended(ended: asyncio.Future[Session | None]) -> None:
-                if self._looks.get(session_id) is ended:
-                    del self._looks[session_id]
-                ended.cancelled() or ended.exception()  # Whoever asked may have gone.
-
-            look.add_done_callback(ended)
-        return look
-
-    def _find(self, session_id: str) -> Session | None:
-        """In a reader's thread."""
-        return sessions.found(session_id, self._found(session_id))
+                self._looks.renew(session_id)
 
     def _read(
         self,
@@ -297,20 +290,3 @@ class Store:
                 return query(db, *args, **kwargs)
 
         return asyncio.get_running_loop().run_in_executor(self._readers, read)
-
-
-def _waiter() -> asyncio.Future[Result]:
-    waiter: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-    # An error that comes after its waiter has gone was logged by the writer, and is nobody's any more.
-    waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return waiter
-
-
-async def _wait(waiter: asyncio.Future[Result], timeout: float) -> Result:  # noqa: ASYNC109 - as above
-    """One timer is all that this adds to the waiter; `wait_for` would add a task's worth."""
-    late = NotCommitted(f"not committed within {timeout:g} s; it stays queued")
-    timer = asyncio.get_running_loop().call_later(timeout, fail, waiter, late)
-    try:
-        return await waiter
-    finally:
-        timer.cancel()

@@ -17,9 +17,10 @@ from storage.checkpoints import Checkpoints
 from storage.database import Database
 from storage.errors import CannotRecord, Unavailable
 from storage.inbox import Inbox
-from storage.jobs import Begin, Command, Finish, Job, Record, deliver, fail
+from storage.jobs import Begin, Command, Finish, Job, Record
 from storage.records import StoreCounts
 from storage.transactions import Transactions
+from storage.waiters import deliver, fail
 
 _log: Final = logging.getLogger(__name__)
 _HEARTBEAT_S: Final = 5.0

@@ -1,0 +1,82 @@
+"""Each revision over a database of the one before it, with rows in it: what it must not lose, and what it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, create_engine, text
+
+from adapters.schema import Session
+from storage.database import Database
+from storage.migrate import migrate
+from storage.records import EndedQuery
+from storage.store import Store
+from tests.storage.examples import NOON
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """From the revision before, filled with these rows, to this program's schema."""
+
+    since: str
+    rows: tuple[str, ...]
+    check: Callable[[Store], Awaitable[None]]
+
+
+_SESSIONS_1 = """
+INSERT INTO sessions (session_id, run_id, status, created_at, finished_at, attempt, implicit, next_turn, details) VALUES
+('open',   'r',  'open',     '2026-11-21 12:00:00.000000', NULL,                         0, 0, 1, '{}'),
+('third', 'r', 'finished', '2026-11-21 12:00:00.000000', '2026-11-21 12:00:30.000000', 0, 0, 0, '{"metadata":{"a":1}}'),
+('first',  NULL, 'failed',   '2026-11-21 12:00:00.000000', '2026-11-21 12:00:10.000000', 0, 0, 0, '{}'),
+('second', 'r',  'aborted',  '2026-11-21 12:00:20.000000', NULL,                         0, 0, 0, '{}')
+"""
+_TRACES_1 = """
+INSERT INTO traces (session_id, trace_id, turn, attempt, dialect, status, purpose, usage_estimated, fidelity,
+                    logprobs_fidelity, started_at, schema_version, depth, text) VALUES
+('open', 't', 0, 0, 'chat', 'ok', 'train', 0, 'none', 'none', '2026-11-21 12:00:00.000000', 1, 0, x'00')
+"""
+
+
+async def _ended_sessions_have_their_places(store: Store) -> None:
+    found = (await store.ended_sessions(EndedQuery(statuses=("finished", "failed", "aborted")))).items
+    assert [session.session_id for session in found] == ["first", "second", "third"]
+    assert found[2].metadata == {"a": 1}
+    assert await store.session("open") == Session("open", NOON, run_id="r")
+    await store.finish_session("open")
+    assert [session.session_id for session in (await store.ended_sessions(EndedQuery())).items] == ["third", "open"]
+
+
+UPGRADES = [Upgrade("0001", (_SESSIONS_1, _TRACES_1), _ended_sessions_have_their_places)]
+
+
+@pytest.mark.parametrize("upgrade", UPGRADES, ids=lambda upgrade: upgrade.since)
+async def test_a_database_of_an_earlier_revision_goes_on(tmp_path: Path, upgrade: Upgrade) -> None:
+    path = tmp_path / "a.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as db:
+        migrate(db, to=upgrade.since)
+        before = _tables(db)
+        for rows in upgrade.rows:
+            db.exec_driver_sql(rows)
+        counts = _counts(db, before)
+    engine.dispose()
+    database = Database.open(path)
+    with database.read() as db:
+        assert _counts(db, before) == counts
+    store = Store.start(database, gateway_id="gateway-1")
+    try:
+        await upgrade.check(store)
+    finally:
+        await store.close()
+
+
+def _tables(db: Connection) -> list[str]:
+    names = db.scalars(text("SELECT name FROM sqlite_schema WHERE type = 'table'"))
+    return sorted(name for name in names if name != "alembic_version")
+
+
+def _counts(db: Connection, tables: list[str]) -> dict[str, int]:
+    return {name: db.execute(text(f"SELECT count(*) FROM {name}")).scalar_one() for name in tables}  # noqa: S608
