@@ -197,7 +197,7 @@ class AsyncClient:
     async def claim(self, *, wait: float = 0.0, **wanted: Unpack[ClaimFilters]) -> AsyncIterator[AsyncWork]:
         """Sessions or groups that are nobody else's until the lease ends: acknowledged at the end of the `with`,
         released by an exception. After `wait` seconds without any the work is false, and nothing to acknowledge."""
-        work = AsyncWork(self._connection, await self._do(calls.claim(wanted, wait=wait)))
+        work = await self.create_claim(wait=wait, **wanted)
         try:
             yield work
         except BaseException as exc:
@@ -205,6 +205,14 @@ class AsyncClient:
                 await work.release()
             raise
         await work.acknowledge()
+
+    async def create_claim(self, *, wait: float = 0.0, **wanted: Unpack[ClaimFilters]) -> AsyncWork:
+        """A claim that its caller acknowledges."""
+        return AsyncWork(self._connection, await self._do(calls.claim(wanted, wait=wait)))
+
+    async def read_claim(self, claim_id: str) -> AsyncWork:
+        """One that was made before, maybe by another process."""
+        return AsyncWork(self._connection, await self._do(calls.read_claim(claim_id)))
 
     async def export(self, to: str | PathLike[str] | Writable, **wanted: Unpack[ExportFilters]) -> Exported:
         """Samples, or traces, into a file. Under the name that is given there is a whole one, or what was there."""

@@ -194,7 +194,7 @@ class Client:
     def claim(self, *, wait: float = 0.0, **wanted: Unpack[ClaimFilters]) -> Iterator[Work]:
         """Sessions or groups that are nobody else's until the lease ends: acknowledged at the end of the `with`,
         released by an exception. After `wait` seconds without any the work is false, and nothing to acknowledge."""
-        work = Work(self._connection, self._do(calls.claim(wanted, wait=wait)))
+        work = self.create_claim(wait=wait, **wanted)
         try:
             yield work
         except BaseException as exc:
@@ -202,6 +202,14 @@ class Client:
                 work.release()
             raise
         work.acknowledge()
+
+    def create_claim(self, *, wait: float = 0.0, **wanted: Unpack[ClaimFilters]) -> Work:
+        """A claim that its caller acknowledges."""
+        return Work(self._connection, self._do(calls.claim(wanted, wait=wait)))
+
+    def read_claim(self, claim_id: str) -> Work:
+        """One that was made before, maybe by another process."""
+        return Work(self._connection, self._do(calls.read_claim(claim_id)))
 
     def export(self, to: str | PathLike[str] | Writable, **wanted: Unpack[ExportFilters]) -> Exported:
         """Samples, or traces, into a file. Under the name that is given there is a whole one, or what was there."""

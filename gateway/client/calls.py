@@ -85,6 +85,10 @@ def claim(wanted: Mapping[str, Any], *, wait: float) -> Call[Claim | None]:
     return Call("POST", "/api/claims", lambda told: reader(Claim.of)(told) if told else None, body=body, wait=wait)
 
 
+def read_claim(claim_id: str) -> Call[Claim | None]:
+    return Call("GET", _claim(claim_id), reader(Claim.of), repeatable=True)
+
+
 def acknowledge(claim_id: str) -> Call[Claim]:
     return Call("POST", f"{_claim(claim_id)}/ack", reader(Claim.of), repeatable=True)
 
