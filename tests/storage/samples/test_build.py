@@ -48,6 +48,13 @@ def test_every_order_of_arrival_gives_the_same() -> None:
         assert rows(*order) == expected
 
 
+def test_calls_of_one_turn_are_in_the_order_of_their_ids_and_those_without_a_turn_last() -> None:
+    """Two gateways' spools may give a turn twice; a call that waits for its turn has none."""
+    one, other, waiting = turn(1, [1], [2]), turn(2, [3], [4], turn=1), turn(0, [5], [6], turn=None)
+    for order in permutations([one, other, waiting]):
+        assert rows(*order) == ["1 [2]", "3 [4]", "5 [6]"]
+
+
 def test_a_trace_that_arrives_late_finds_its_place() -> None:
     assert rows(ASK, DONE) == ["1 2 [3] [4] 5 6 7 8 [9]"]
     assert rows(ASK, DONE, TOOL) == ["1 2 [3] [4] 5 [6] 7 8 [9]"]
@@ -151,6 +158,10 @@ def test_a_choice_with_a_prompt_of_its_own_follows_that() -> None:
     assert rows(several, turn(1, [5, 6, 7], [8])) == ["1 [2]", "5 [6] 7 [8]"]
 
 
+def test_a_choices_own_prompt_may_be_empty() -> None:
+    assert rows(turn(0, [1], choices=(choice(0, [2], prompt_token_ids=TokenIds([])),))) == ["[2]"]
+
+
 def test_one_call_may_continue_its_own_other_choice() -> None:
     several = turn(
         0,
@@ -205,8 +216,9 @@ def test_a_sample_says_how_its_tokens_were_sampled() -> None:
     (span,) = sample.spans
     assert (span.temperature, span.logprobs_mode, span.routed_experts) == (0.7, "processed", experts)
     assert (span.finish_reason, sample.truncated, sample.model) == ("length", True, "policy-7b")
-    untold = turn(0, [1], [2], sampling=Sampling({}, {"temperature": "hot"}), model="policy")
-    assert (built(untold)[0].spans[0].temperature, built(untold)[0].model) == (None, "policy")
+    for no_number in ("hot", True, None):
+        untold = turn(0, [1], [2], sampling=Sampling({}, {"temperature": no_number}), model="policy")
+        assert (built(untold)[0].spans[0].temperature, built(untold)[0].model) == (None, "policy")
 
 
 def test_a_choices_own_weight_versions_move_with_it_and_else_the_traces_covers_it() -> None:

@@ -66,6 +66,12 @@ def test_a_cut_short_call_is_trained_only_where_asked_for_and_exact() -> None:
     assert sample.findings[0].trace_ids == ("t2",)
 
 
+def test_a_cut_short_call_of_which_only_text_is_known_is_lost_where_it_was_asked_for() -> None:
+    text_only = turn(1, None, choices=(Choice(0, text="half a word"),), status="client_disconnected", fidelity="none")
+    assert codes(built(ASK, text_only)[0]) == ["single_call"]
+    assert codes(built(ASK, text_only, cut=True)[0]) == ["session_incomplete", "single_call"]
+
+
 def test_a_call_that_was_refused_or_never_sent_is_no_loss() -> None:
     refused = turn(1, [1], status="backend_error", http_status=400, fidelity="none")
     never_sent = turn(2, None, status="rejected", fidelity="none")
@@ -92,6 +98,7 @@ def test_what_follows_a_trace_that_is_not_exact_starts_a_new_row() -> None:
 def test_what_follows_a_prompt_whose_answer_is_not_known_starts_a_new_row() -> None:
     blind = replace(UNSURE, choices=(Choice(0, text="six"),))
     assert rows(ASK, blind, turn(2, [1, 2, 3, 4, 5, 6, 7], [8])) == ["1 2 [3] [4]", "1 2 3 4 5 6 7 [8]"]
+    assert rows(ASK, replace(blind, choices=()), turn(2, [1, 2, 3, 4, 5, 6, 7], [8]))[1] == "1 2 3 4 5 6 7 [8]"
     asked_again = turn(2, [1, 2, 3, 4, 5], [6])
     assert rows(ASK, blind, asked_again) == ["1 2 [3] [4] 5 [6]"]
 
