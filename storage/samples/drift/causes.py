@@ -162,6 +162,10 @@ def _gone(parting: Parting, name: str, shown: tuple[str, str]) -> Likely | None:
         return None
     if parting.position == 0 or (parting.gained == 0 and parting.position < _GENERATION_PROMPT):
         return Likely("truncation", "the prompt was cut from the front, though all of its messages were sent", *shown)
+    before_answer = len(parting.claim.earlier.prompt) - parting.position
+    if parting.lost == before_answer <= _GENERATION_PROMPT:
+        words = f"the template put a mark or an empty thought before the answer of {name}, and leaves it out later"
+        return Likely("stripped_reasoning", words, *shown)
     choice = parting.claim.choice
     thoughts = [message for message in parting.claim.earlier.messages if message.thought]
     if parting.at_its_begin and said(choice).thought:

@@ -6,7 +6,6 @@ nothing, branches repeat the answer of another call, and a call that is asked tw
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -87,7 +86,7 @@ class Calls:
 
     def add(self, call: Call) -> None:
         if not call.messages:
-            insort(self._without, call, key=lambda each: each.number)
+            self._without.append(call)
             return
         node = self._nodes(call.messages)[-1]
         node.calls.append(call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from adapters.schema import Session, Trace
@@ -28,18 +29,9 @@ _DECODED: Final = 4096
 
 def drift_of(session: Session, traces: Iterable[Trace], decoder: Callable[[Trace], Decode | None]) -> SessionDrift:
     """`traces` are the session's, in any order. `decoder` gives the tokenizer of the backend that a trace came from."""
-    reader, known, ends = Reader(), Calls(), Ends()
-    calls: dict[str, Call] = {}
-    told: list[CallDrift] = []
-    for number, trace in enumerate(_counted(traces)):
-        call = Call(number, trace, reader.read(trace.request), _is_exact(trace))
-        continuity = _judged(call, known, ends, calls, agent_of(session, trace), decoder)
-        told.append(continuity)
-        calls[trace.trace_id] = call
-        known.add(call)
-        for end in ends_of(trace):
-            ends.add(end)
-    return SessionDrift(session.session_id, session.run_id, counts_of(told), tuple(told))
+    walk = _Walk(session, decoder)
+    told = tuple(walk.step(trace) for trace in _counted(traces))
+    return SessionDrift(session.session_id, session.run_id, counts_of(told), told)
 
 
 def _counted(traces: Iterable[Trace]) -> list[Trace]:
@@ -50,32 +42,43 @@ def _counted(traces: Iterable[Trace]) -> list[Trace]:
     return sorted(kept, key=lambda trace: (trace.turn is None, trace.turn or 0, trace.started_at, trace.trace_id))
 
 
-def _is_exact(trace: Trace) -> bool:
-    """Only a call of one prompt is judged."""
-    return trace.fidelity == "exact" and trace.prompt_token_ids is not None
+class _Walk:
+    """The calls so far, and what is said of the next one."""
 
+    def __init__(self, session: Session, decoder: Callable[[Trace], Decode | None]) -> None:
+        self._session = session
+        self._decoder = decoder
+        self._reader = Reader()
+        self._known = Calls()
+        self._ends = Ends()
+        self._by_id: dict[str, Call] = {}
 
-def _judged(
-    call: Call,
-    known: Calls,
-    ends: Ends,
-    calls: dict[str, Call],
-    agent: str | None,
-    decoder: Callable[[Trace], Decode | None],
-) -> CallDrift:
-    trace = call.trace
-    if not call.exact:
-        return CallDrift(trace.trace_id, trace.turn, agent, "unjudged")
-    parent = ends.parent_of(trace.prompt_token_ids)
-    claim = known.claimed_by(call)
-    if parent is not None and (claim is None or not _goes_beyond(claim, calls[parent.trace_id])):
-        return CallDrift(trace.trace_id, trace.turn, agent, "extends", parent.trace_id)
-    if claim is None:
-        return CallDrift(trace.trace_id, trace.turn, agent, "starts")
-    earlier = claim.earlier.trace.trace_id
-    if not claim.earlier.exact or not claim.choice.token_ids:
-        return CallDrift(trace.trace_id, trace.turn, agent, "unjudged", earlier)
-    return CallDrift(trace.trace_id, trace.turn, agent, "breaks", earlier, _broken(call, claim, decoder(trace)))
+    def step(self, trace: Trace) -> CallDrift:
+        # Only a call of one prompt is judged.
+        exact = trace.fidelity == "exact" and trace.prompt_token_ids is not None
+        call = Call(len(self._by_id), trace, self._reader.read(trace.request), exact)
+        told = self._judged(call)
+        self._by_id[trace.trace_id] = call
+        self._known.add(call)
+        for end in ends_of(trace):
+            self._ends.add(end)
+        return told
+
+    def _judged(self, call: Call) -> CallDrift:
+        trace = call.trace
+        told = CallDrift(trace.trace_id, trace.turn, agent_of(self._session, trace), "unjudged")
+        if not call.exact:
+            return told
+        parent = self._ends.parent_of(trace.prompt_token_ids)
+        claim = self._known.claimed_by(call)
+        if parent is not None and (claim is None or not _goes_beyond(claim, self._by_id[parent.trace_id])):
+            return replace(told, continuity="extends", earlier_trace_id=parent.trace_id)
+        if claim is None:
+            return replace(told, continuity="starts")
+        told = replace(told, earlier_trace_id=claim.earlier.trace.trace_id)
+        if not claim.earlier.exact or not claim.choice.token_ids:
+            return told
+        return replace(told, continuity="breaks", broken=_broken(call, claim, self._decoder(trace)))
 
 
 def _goes_beyond(claim: Claim, parent: Call) -> bool:
@@ -89,39 +92,36 @@ def _goes_beyond(claim: Claim, parent: Call) -> bool:
 
 def _broken(call: Call, claim: Claim, decode: Decode | None) -> Break:
     path = claim.earlier.path(claim.choice)
-    position = common(path, call.prompt)
-    met = meeting(path.numpy()[position:], call.prompt.numpy()[position:])
-    lost, gained = met if met is not None else (None, None)
-    parting = Parting(
-        call,
-        claim,
-        position,
-        lost,
-        gained,
-        _text(decode, path, position, lost),
-        _text(decode, call.prompt, position, gained),
-    )
+    parting = _parting(call, claim, path, decode)
     likely = likely_cause(parting)
-    begin, end = max(0, position - _BEFORE), position + _AFTER
+    begin, end = max(0, parting.position - _BEFORE), parting.position + _AFTER
     windows = path[begin:end], call.prompt[begin:end]
-    shown = tuple(decode(window) for window in windows) if decode is not None else (None, None)
-    decoded = None not in shown
-    one, other = shown if decoded else (likely.earlier_text, likely.later_text)
+    texts = [decode(window) for window in windows] if decode is not None else [None]
+    decoded = None not in texts
+    earlier_text, later_text = texts if decoded else (likely.earlier_text, likely.later_text)
     return Break(
         trace_id=call.trace.trace_id,
         turn=call.trace.turn,
         earlier_trace_id=claim.earlier.trace.trace_id,
         earlier_turn=claim.earlier.trace.turn,
         earlier_index=claim.choice.index,
-        position=position,
+        position=parting.position,
         region=parting.region,
         cause=likely.cause,
         detail=likely.detail,
         window_start=begin,
-        earlier=Side(windows[0], one, lost),
-        later=Side(windows[1], other, gained),
+        earlier=Side(windows[0], earlier_text, parting.lost),
+        later=Side(windows[1], later_text, parting.gained),
         text_source="tokenizer" if decoded else "record",
     )
+
+
+def _parting(call: Call, claim: Claim, path: TokenIds, decode: Decode | None) -> Parting:
+    position = common(path, call.prompt)
+    lost, gained = meeting(path.numpy()[position:], call.prompt.numpy()[position:]) or (None, None)
+    lost_text = _text(decode, path, position, lost)
+    gained_text = _text(decode, call.prompt, position, gained)
+    return Parting(call, claim, position, lost, gained, lost_text, gained_text)
 
 
 def _text(decode: Decode | None, ids: TokenIds, begin: int, length: int | None) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 
 from adapters.schema import Trace
 from adapters.scripts.speech import Called, Speech, cut, say
-from adapters.scripts.vocabulary import encode
+from adapters.scripts.vocabulary import THINK, THINK_END, encode
 from adapters.token_ids import TokenIds
 from tests.storage.samples.drift.conversations import (
     Message,
@@ -83,6 +83,17 @@ def test_a_thought_that_stands_in_the_text_between_marks() -> None:
     speech = say("<think>Hm, a greeting.</think>Hello there.")
     broken = only_break(*after(speech, sent_back(say("Hello there."))))
     assert broken.cause == "stripped_reasoning"
+
+
+@KNOWN_OR_NOT
+def test_an_empty_thought_that_the_template_put_before_the_answer(tokenizer: bool) -> None:
+    """As Qwen3's does with `enable_thinking: false`, and writes it into no history."""
+    first, later = after(HELLO, sent_back(HELLO))
+    empty = TokenIds([THINK, *encode("\n\n"), THINK_END, *encode("\n\n")])
+    put = replace(first, prompt_token_ids=(first.prompt_token_ids or TokenIds()) + empty)
+    broken = only_break(put, later, tokenizer=tokenizer)
+    assert (broken.cause, broken.region) == ("stripped_reasoning", "prompt")
+    assert "empty thought" in broken.detail
 
 
 @KNOWN_OR_NOT
