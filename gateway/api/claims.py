@@ -26,7 +26,8 @@ class NewClaim(Strict):
 
     consumer: Label = "default"
     """Whoever has the same name shares the work. Consumers of other names get everything too."""
-    run_id: Label | None = None
+    run_id: Annotated[str, Field(max_length=256)] | None = None
+    """Empty: of no run."""
     group_id: Label | None = None
     unit: Unit = "session"
     limit: Limit = 1
