@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from os import PathLike
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
@@ -82,7 +82,11 @@ class AsyncWork(WorkHandle):
         self._connection = connection
 
     def samples(self, **options: Unpack[SampleOptions]) -> AsyncItems[Sample]:
-        return AsyncItems(self._connection, self._listing(options))
+        return AsyncItems(self._connection, self._listed(calls.samples, options))
+
+    def rows(self, shape: str, **options: Unpack[SampleOptions]) -> AsyncItems[Mapping[str, Any]]:
+        """In a trainer's own shape, as `AsyncClient.rows`."""
+        return AsyncItems(self._connection, self._listed(calls.rows, {**options, "shape": shape}))
 
     async def extend(self, lease: float) -> None:
         """Holds it for so many seconds from now. Raises ClaimExpired where it is too late."""
@@ -179,6 +183,10 @@ class AsyncClient:
     async def session_samples(self, session_id: str, **options: Unpack[SampleOptions]) -> tuple[Sample, ...]:
         """One session's, whatever its status: of an open one, those of its calls so far."""
         return await self._do(calls.session_samples(session_id, options))
+
+    def rows(self, shape: str, **filters: Unpack[SampleFilters]) -> AsyncItems[Mapping[str, Any]]:
+        """As `samples`, each a trainer's own record (`verl`, `slime`, `trl` …) as JSON has it."""
+        return AsyncItems(self._connection, listed(calls.rows, {**filters, "shape": shape}))
 
     def follow(self, *, idle: float | None = None, **filters: Unpack[SampleFilters]) -> AsyncItems[Sample]:
         """As `samples`, and then each one that comes, without end: until `idle` seconds have brought none."""

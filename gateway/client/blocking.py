@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
@@ -81,7 +81,11 @@ class Work(WorkHandle):
         self._connection = connection
 
     def samples(self, **options: Unpack[SampleOptions]) -> Items[Sample]:
-        return Items(self._connection, self._listing(options))
+        return Items(self._connection, self._listed(calls.samples, options))
+
+    def rows(self, shape: str, **options: Unpack[SampleOptions]) -> Items[Mapping[str, Any]]:
+        """In a trainer's own shape, as `Client.rows`."""
+        return Items(self._connection, self._listed(calls.rows, {**options, "shape": shape}))
 
     def extend(self, lease: float) -> None:
         """Holds it for so many seconds from now. Raises ClaimExpired where it is too late."""
@@ -176,6 +180,10 @@ class Client:
     def session_samples(self, session_id: str, **options: Unpack[SampleOptions]) -> tuple[Sample, ...]:
         """One session's, whatever its status: of an open one, those of its calls so far."""
         return self._do(calls.session_samples(session_id, options))
+
+    def rows(self, shape: str, **filters: Unpack[SampleFilters]) -> Items[Mapping[str, Any]]:
+        """As `samples`, each a trainer's own record (`verl`, `slime`, `trl` …) as JSON has it."""
+        return Items(self._connection, listed(calls.rows, {**filters, "shape": shape}))
 
     def follow(self, *, idle: float | None = None, **filters: Unpack[SampleFilters]) -> Items[Sample]:
         """As `samples`, and then each one that comes, without end: until `idle` seconds have brought none."""

@@ -61,6 +61,10 @@ def samples(filters: Mapping[str, Any]) -> PageCall[Sample]:
     return _pages("/api/samples", _required(packed), Sample.of)
 
 
+def rows(filters: Mapping[str, Any]) -> PageCall[Mapping[str, Any]]:
+    return _pages("/api/samples", _required({"page_size": _SAMPLE_PAGE, **filters}), dict)
+
+
 def session_samples(session_id: str, options: Mapping[str, Any]) -> Call[tuple[Sample, ...]]:
     params = query(_required({"shape": "packed", **options}))
     read = reader(lambda told: each(Sample.of, told["items"]))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from gateway.client import calls
 from gateway.client.errors import GatewayError
-from gateway.client.listing import Listing, listed
-from gateway.client.samples import Sample
+from gateway.client.listing import Listing, PageCall, listed
 from gateway.client.values import Claim, Ending, NewSession, Session, SessionStatus
+
+Item = TypeVar("Item")
 
 
 class SessionHandle:
@@ -80,10 +80,12 @@ class WorkHandle:
         self._settled = True
         return self.claim.claim_id
 
-    def _listing(self, options: Mapping[str, Any]) -> Listing[Sample]:
+    def _listed(
+        self, pages: Callable[[Mapping[str, Any]], PageCall[Item]], options: Mapping[str, Any]
+    ) -> Listing[Item]:
         if self.claim is None:
             return Listing(None)
-        return listed(calls.samples, {**options, "claim": self.claim.claim_id})
+        return listed(pages, {**options, "claim": self.claim.claim_id})
 
     def __bool__(self) -> bool:
         return self.claim is not None

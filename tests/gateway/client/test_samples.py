@@ -105,6 +105,14 @@ def test_an_open_session_has_samples_so_far(gateway: Reached) -> None:
         assert gateway.client.session_samples(s.id) == ()
 
 
+def test_rows_come_in_a_trainers_own_shape(gateway: Reached) -> None:
+    rollout(gateway, "s-1", run_id="r1")
+    (row,) = gateway.client.rows("trl", run="r1")
+    assert (row["prompt_ids"], row["completion_ids"], row["env_mask"]) == (IDS[:3], IDS[3:], MASK[3:])
+    with gateway.client.claim(run="r1") as work:
+        assert list(work.rows("trl")) == [row]
+
+
 def test_an_export_is_a_file_or_nothing(gateway: Reached, tmp_path: Path) -> None:
     for number in range(3):
         rollout(gateway, f"s-{number}", run_id="r1")
