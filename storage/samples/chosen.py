@@ -1,10 +1,12 @@
-"""Which of a session's calls are trained: those that are left out by choice, and those that were wanted and are lost.
+"""Which of a session's calls are trained: those that are left out by choice, and those that are lost.
 
-Left out, and no loss: `aux` calls, superseded attempts, cut-short calls (unless asked for), calls that were refused
-or never sent. Their tokens may stand in later prompts, with mask 0, like any other text that the policy was given.
+Left out, and no loss: `aux` calls, superseded attempts, and cut-short calls that are exact all the same (each unless
+asked for); calls that were refused, never sent or cut before their first token. What of their tokens stands in a later
+prompt has mask 0, like any other text that the policy was given.
 
-Lost: a call that an agent got a proper end of, but whose tokens are not known for sure. So is a call that still runs
-in a session that has ended, as long as it runs; in an open session a running call is just not there yet.
+Lost: a call that sampled tokens for the agent, of which it is not known for sure which they are, whether it had its
+end or was cut short: the agent may have gone on from what it got. So is a call that still runs in a session that has
+ended, as long as it runs; in an open session a running call is just not there yet.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def choose(session: Session, traces: Iterable[Trace], options: SampleOptions) ->
         if trace.status == "running":
             if session.status != "open":
                 lost.append(Lost(trace, "the call is still running"))
-        elif trace.status == "ok" or (trace.status in CUT_SHORT and options.cut):
+        elif trace.status == "ok" or (trace.status in CUT_SHORT and (options.cut or trace.fidelity != "exact")):
             reason = _take(trace, nodes)
             if reason is not None:
                 lost.append(Lost(trace, reason))

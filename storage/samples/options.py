@@ -20,7 +20,8 @@ class SampleOptions:
     retries: bool = False
     """Keep superseded attempts: those that another trace names in its `retry_of`."""
     cut: bool = False
-    """Keep cut-short traces (`client_disconnected`, `interrupted`, `backend_error`), as far as they are exact."""
+    """Keep cut-short traces (`client_disconnected`, `interrupted`, `backend_error`) that are exact all the same. The
+    others are never trained: the session is incomplete."""
     logprobs: LogprobsWanted = "required"
     """`optional`: a sampled token without its logprob is no longer fatal."""
     complete: bool = False

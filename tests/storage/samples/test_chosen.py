@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from adapters.schema import Choice
+import pytest
+
+from adapters.schema import Choice, Status
 from adapters.token_ids import TokenIds
-from tests.storage.samples.examples import SESSION, built, choice, codes, rows, turn
+from tests.storage.samples.examples import SESSION, built, choice, codes, marked, rows, turn
 
 ASK = turn(0, [1, 2], [3, 4])
 TOOL = turn(1, [1, 2, 3, 4, 5], [6])
@@ -48,7 +50,7 @@ def test_what_is_left_out_by_choice_is_no_loss() -> None:
     aux = turn(2, [30], [31], purpose="aux", fidelity="none")
     superseded = turn(3, [40], [41], fidelity="partial")
     retry = turn(4, [40], [42], retry_of="t3")
-    cut = turn(5, [50], [51], status="client_disconnected", fidelity="partial")
+    cut = turn(5, [50], [51], status="client_disconnected")
     assert [codes(sample) for sample in built(ASK, TOOL, aux, superseded, retry, cut)] == [[], ["single_call"]]
 
 
@@ -58,18 +60,28 @@ def test_left_out_tokens_in_a_later_prompt_are_only_prompt() -> None:
 
 
 def test_a_cut_short_call_is_trained_only_where_asked_for_and_exact() -> None:
-    whole = turn(1, [1, 2, 3, 4, 5], [6], status="client_disconnected")
-    part = turn(2, [1, 2, 3, 4, 5], [7], status="backend_error", fidelity="partial", fidelity_reason="broke off")
-    assert rows(ASK, whole, part) == ["1 2 [3] [4]"]
-    assert rows(ASK, whole, part, cut=True) == ["1 2 [3] [4] 5 [6]"]
-    (sample,) = built(ASK, whole, part, cut=True)
-    assert sample.findings[0].trace_ids == ("t2",)
+    cut = turn(1, [1, 2, 3, 4, 5], [6], status="client_disconnected")
+    assert rows(ASK, cut) == ["1 2 [3] [4]"]
+    assert rows(ASK, cut, cut=True) == ["1 2 [3] [4] 5 [6]"]
+    assert codes(built(ASK, cut, cut=True)[0]) == []
 
 
-def test_a_cut_short_call_of_which_only_text_is_known_is_lost_where_it_was_asked_for() -> None:
-    text_only = turn(1, None, choices=(Choice(0, text="half a word"),), status="client_disconnected", fidelity="none")
-    assert codes(built(ASK, text_only)[0]) == ["single_call"]
-    assert codes(built(ASK, text_only, cut=True)[0]) == ["session_incomplete", "single_call"]
+@pytest.mark.parametrize("status", ["client_disconnected", "backend_error", "interrupted"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_cut_short_call_whose_tokens_are_not_all_known_is_lost(status: Status, cut: bool) -> None:
+    part = turn(1, [1, 2, 3, 4, 5], [6], status=status, fidelity="partial", fidelity_reason="no count")
+    text_only = turn(2, None, choices=(Choice(0, text="half a word"),), status=status, fidelity="none")
+    (sample,) = built(ASK, part, text_only, cut=cut)
+    assert (marked(sample), sample.findings[0].trace_ids) == ("1 2 [3] [4]", ("t1", "t2"))
+    assert rows(ASK, part, complete=True, cut=cut) == []
+
+
+def test_what_goes_on_from_half_an_answer_starts_a_new_row() -> None:
+    part = turn(1, [1, 2, 3, 4, 5], [6], status="client_disconnected", fidelity="partial")
+    assert rows(ASK, part, turn(2, [1, 2, 3, 4, 5, 6, 7], [8])) == ["1 2 [3] [4]", "1 2 3 4 5 6 7 [8]"]
+    asked_again = turn(2, [1, 2, 3, 4, 5], [6, 9], retry_of="t1")
+    (sample,) = built(ASK, part, asked_again, turn(3, [1, 2, 3, 4, 5, 6, 9, 7], [8]))
+    assert (marked(sample), codes(sample)) == ("1 2 [3] [4] 5 [6] [9] 7 [8]", [])
 
 
 def test_a_call_that_was_refused_or_never_sent_is_no_loss() -> None:
