@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
 
@@ -21,6 +22,11 @@ from storage.records import PAGE_LIMIT, SessionQuery
 from storage.samples.drift import AgentDrift, Decode, SessionDrift, Summary, drift_of
 
 router = APIRouter(tags=["drift"])
+
+_LONGEST_S: Final = 10.0
+"""After so long a page ends, so that nobody's patience does."""
+_STEP: Final = 8
+"""Sessions: a page can end after each such step."""
 
 
 class DriftFilters(Strict):
@@ -58,15 +64,20 @@ async def session_drift(session_id: Annotated[str, Path()], parts: Parts) -> Res
 
 @router.get("/drift", response_model=DriftPage)
 async def list_drift(filters: Annotated[DriftFilters, Query()], parts: Parts) -> Response:
-    """Drift by run and agent, summed over `limit` sessions in the order of their making.
+    """Drift by run and agent, summed over `limit` sessions in the order of their making, or as many as 10 s allow.
 
     `agent` is what the session's metadata say; else the harness's name; else what its user agent begins with.
     """
-    page = await parts.sessions.list(filters.query())
-    summary = Summary(filters.agent)
-    for session in page.items:  # One at a time: a session's traces may be many megabytes.
-        summary.add(await _drift(session, parts))
-    return await _json(DriftPage(summary.agents(), len(page.items), page.next, parts.complete()))
+    query, summary, seen = filters.query(), Summary(filters.agent), 0
+    deadline = time.monotonic() + _LONGEST_S
+    while True:
+        page = await parts.sessions.list(replace(query, limit=min(_STEP, filters.limit - seen)))
+        for session in page.items:  # One at a time: a session's traces may be many megabytes.
+            summary.add(await _drift(session, parts))
+        seen += len(page.items)
+        if page.next is None or seen >= filters.limit or time.monotonic() > deadline:
+            return await _json(DriftPage(summary.agents(), seen, page.next, parts.complete()))
+        query = replace(query, cursor=page.next)
 
 
 async def _drift(session: Session, parts: ApiParts) -> SessionDrift:

@@ -113,6 +113,16 @@ async def test_sums_go_on_by_the_cursor(tmp_path: Path) -> None:
     assert [page["items"][0]["counts"]["breaks"] for page in (first, rest)] == [2, 1]
 
 
+async def test_sessions_of_several_steps_are_one_page(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        for number in range(19):
+            await record(served, f"s{number:02}", chat(0, [ASKED], THOUGHT), number=number)
+        told = (await served.client.get("/api/drift", params={"limit": 18})).json()
+        rest = (await served.client.get("/api/drift", params={"cursor": told["next"]})).json()
+    assert (told["sessions"], told["items"][0]["counts"]["calls"]) == (18, 18)
+    assert (rest["sessions"], rest["next"]) == (1, None)
+
+
 async def test_a_session_that_is_not_there_is_a_404_and_a_filter_that_is_none_a_400(tmp_path: Path) -> None:
     async with api(tmp_path) as served:
         assert (await served.client.get("/api/sessions/nobody/drift")).status_code == 404
