@@ -43,6 +43,9 @@ class Letters:
             raise ValueError("cannot render this")
         return TokenIds(map(ord, choice.text or ""))
 
+    def decode(self, ids: TokenIds) -> str:
+        return "".join(map(chr, ids))
+
 
 async def test_text_gets_ids_and_counts_in_a_thread_of_its_own() -> None:
     letters = Letters()
@@ -179,3 +182,13 @@ async def test_a_text_only_stream_gets_its_usage_and_its_trace_made_ids(tmp_path
     assert (usage["choices"], done) == ([], "[DONE]")
     assert outcome.completion.usage_estimated
     assert (outcome.verdict.fidelity, outcome.completion.source) == ("retokenized", "tokenizer")
+
+
+async def test_whoever_has_ids_alone_gets_what_makes_text_of_them(tmp_path: Path) -> None:
+    retokenizer = Retokenizer(lambda path: Letters())
+    assert (await retokenizer.decoder("m"))(TokenIds([97, 98])) == "ab"
+    retokenizer.close()
+    missing = Retokenizer()
+    with pytest.raises(TokenizerUnavailable):
+        await missing.decoder(str(tmp_path / "nothing"))
+    missing.close()

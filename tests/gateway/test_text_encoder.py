@@ -25,7 +25,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
 
 @pytest.fixture(scope="module")
 def words(encoder: TextEncoder) -> Callable[[TokenIds], str]:
-    return lambda ids: encoder._tokenizer.decode(ids.tolist())
+    return encoder.decode
 
 
 def test_a_chat_is_rendered_with_its_generation_prompt(encoder: TextEncoder, words: Callable[[TokenIds], str]) -> None:
@@ -136,3 +136,8 @@ def test_a_model_without_a_template_renders_no_chat(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="template"):
         bare.prompt(canonical(HELLO), 0)
     assert len(bare.prompt(canonical({"prompt": "abc"}, "completions"), 0)) == 3
+
+
+def test_ids_are_text_with_their_special_tokens_and_an_id_of_no_vocabulary_is_none(encoder: TextEncoder) -> None:
+    asked = encoder.prompt(canonical(HELLO), 0)
+    assert encoder.decode(asked + TokenIds([999_999])) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
