@@ -20,7 +20,7 @@ from gateway.client.errors import (
     Unreachable,
     UnreadableAnswer,
 )
-from gateway.client.samples import Finding, Sample, SampledSpan, WeightSpan
+from gateway.client.samples import Finding, RoutedExperts, Sample, SampledSpan, WeightSpan
 from gateway.client.saving import Exported
 from gateway.client.traces import Choice, Trace
 from gateway.client.values import Backend, Claim, GatewayStatus, Group, Reward, Session
@@ -46,6 +46,7 @@ __all__ = [
     "NotFound",
     "OpenSession",
     "Reward",
+    "RoutedExperts",
     "Sample",
     "SampledSpan",
     "Session",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -27,6 +28,27 @@ class WeightSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutedExperts:
+    """Which experts each token of a choice went to, as the engine told it."""
+
+    data: bytes
+    """In C order."""
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        shape = told.get("shape")
+        return known(cls, told, data=base64.b64decode(told["data"]), shape=None if shape is None else tuple(shape))
+
+    def array(self) -> npt.NDArray[Any]:
+        """Raises ValueError where the engine did not say how to read them."""
+        if self.shape is None or self.dtype is None:
+            raise ValueError("the engine told neither shape nor type of these routed experts, or only one")
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape).copy()
+
+
+@dataclass(frozen=True, slots=True)
 class SampledSpan:
     """Where one choice's own tokens stand: `token_ids[start:end]`."""
 
@@ -40,12 +62,12 @@ class SampledSpan:
     temperature: float | None = None
     logprobs_mode: str | None = None
     """`raw` is before temperature and penalties, `processed` after."""
-    routed_experts: Mapping[str, Any] | None = None
-    """As the engine told them: `data` (base64), `shape`, `dtype`."""
+    routed_experts: RoutedExperts | None = None
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
-        return known(cls, told)
+        experts = told.get("routed_experts")
+        return known(cls, told, routed_experts=None if experts is None else RoutedExperts.of(experts))
 
 
 @dataclass(frozen=True, slots=True)

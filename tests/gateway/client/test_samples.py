@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gateway.client import Conflict, InvalidCall, NotFound, Sample
+from gateway.client import Conflict, InvalidCall, NotFound, RoutedExperts, Sample, SampledSpan
 from tests.gateway.client.harness import Reached
 from tests.gateway.client.rollouts import IDS, LOGPROBS, MASK, rollout
 
@@ -28,6 +29,22 @@ def test_a_sample_is_three_arrays_of_one_length(gateway: Reached) -> None:
     assert {span.version for span in sample.weight_versions} == {"7"}
     assert len(sample.trace_ids) == 2
     assert sample.metadata == {"seed": 7}
+
+
+def test_routed_experts_are_an_array_where_the_engine_says_how_to_read_them() -> None:
+    told = {"data": base64.b64encode(bytes([0, 1, 2, 3, 4, 5])).decode(), "shape": [3, 2], "dtype": "uint8"}
+    span = {"trace_id": "t", "index": 0, "start": 0, "end": 3, "trained": True}
+    experts = SampledSpan.of({**span, "routed_experts": told}).routed_experts
+    assert experts is not None
+    assert experts.array().tolist() == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(ValueError, match="neither shape nor type"):
+        RoutedExperts.of({**told, "dtype": None}).array()
+    assert SampledSpan.of({**span, "routed_experts": None}).routed_experts is None
+
+
+def test_a_sample_of_unequal_arrays_is_none() -> None:
+    with pytest.raises(ValueError, match="2 ids, 1 of mask, 2 logprobs"):
+        Sample("s", 0, np.zeros(2, np.int32), np.zeros(1, np.int8), np.zeros(2, np.float32), 0)
 
 
 def test_rewards_ride_on_samples_late_and_revised(gateway: Reached) -> None:
