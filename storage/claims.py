@@ -1,8 +1,8 @@
 """Claims: consumers share the ended sessions among themselves, each session going to one of them for good.
 
-A claim is made in two steps, so that looking for work never keeps the writer from its calls: `candidates` only reads,
-and `take`, in a transaction that holds the sessions' rows, takes those units that are still free. A unit is given whole
-or not at all.
+A claim is made in two steps, so that looking for work never keeps the writer from its calls: `offers` only reads, and
+`take`, in a transaction that holds the sessions' rows, takes those units that are still free. A unit is given whole or
+not at all.
 
 Leases end by the clocks of the gateways: that two of these differ makes a lease shorter or longer, and never gives a
 session twice, for rows are held before they are judged. All hold them in one order, sessions before claims, each by
@@ -11,39 +11,19 @@ their ids. SQLite, with its one writer, needs none of that and does none of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from storage import groups
 from storage.errors import ClaimAcknowledged, ClaimExpired, ClaimNotFound
 from storage.ids import new_id
+from storage.offers import Units, still_free
 from storage.records import Claim, ClaimRequest
-from storage.sessions import of_purpose, of_run
 from storage.tables import AnyRow, claims, deliveries, sessions
 
-Units: TypeAlias = Sequence[tuple[str, ...]]
-"""The ids of sessions that are given together: one each, or those of a group."""
-
-MOST_SESSIONS: Final = 5_000
-"""A claim has no more, but for a first group that is larger."""
-
 _c: Final = sessions.c
-
-
-def candidates(db: Connection, request: ClaimRequest, now: datetime) -> Units:
-    """What could be claimed at this moment, what ended first coming first."""
-    if request.unit == "group":
-        return _free_groups(db, request, now)
-    free = (
-        _offered(select(_c.session_id), request)
-        .where(_c.ended_seq > 0, _c.status.in_(request.statuses), ~_is_taken(request.consumer, now))
-        .order_by(_c.ended_seq)
-        .limit(min(request.limit, MOST_SESSIONS))
-    )
-    return [(session_id,) for session_id in db.scalars(free)]
 
 
 def take(db: Connection, request: ClaimRequest, units: Units, now: datetime) -> Claim | None:
@@ -110,74 +90,15 @@ def check(db: Connection, claim_id: str, now: datetime) -> None:
         _check_lease(row, now)
 
 
-def _offered(wanted: Select[*tuple[Any, ...]], request: ClaimRequest) -> Select[*tuple[Any, ...]]:
-    """Only the sessions that the request is about, however they stand."""
-    if request.run_id is not None:
-        wanted = wanted.where(of_run(request.run_id))
-    if request.group_id is not None:
-        wanted = wanted.where(_c.group_id == request.group_id)
-    return wanted if request.purpose is None else wanted.where(of_purpose(request.purpose))
-
-
-def _is_taken(consumer: str, now: datetime) -> ColumnElement[bool]:
-    """Whether the consumer has the session, or had it for good."""
-    return (
-        select(deliveries.c.session_id)
-        .join(claims, claims.c.claim_id == deliveries.c.claim_id)
-        .where(
-            deliveries.c.session_id == _c.session_id,
-            deliveries.c.consumer == consumer,
-            or_(deliveries.c.delivered_at.is_not(None), claims.c.leased_until > now),
-        )
-        .correlate(sessions)
-        .exists()
-    )
-
-
-def _free_groups(db: Connection, request: ClaimRequest, now: datetime) -> Units:
-    """Complete groups none of whose sessions this consumer has or had."""
-    wanted = _c.status.in_(request.statuses)
-    free = (
-        _offered(select(_c.run_id, _c.group_id), request)
-        .where(_c.group_id.is_not(None))
-        .group_by(_c.run_id, _c.group_id)
-        .having(groups.is_complete(request.group_size))
-        .having(groups.count(wanted) > 0)
-        .having(groups.count(_is_taken(request.consumer, now)) == 0)
-        .order_by(func.max(_c.ended_seq))
-        .limit(request.limit)
-    )
-    members: dict[tuple[str | None, str], list[str]] = {(row.run_id, row.group_id): [] for row in db.execute(free)}
-    ids = {group_id for _, group_id in members}
-    of_these = _offered(select(_c.session_id, _c.run_id, _c.group_id), request).where(wanted, _c.group_id.in_(ids))
-    for row in db.execute(of_these.order_by(_c.ended_seq)):
-        # Another run may have a group of this name.
-        members.get((row.run_id, row.group_id), []).append(row.session_id)
-    return _not_too_many(map(tuple, members.values()))
-
-
-def _not_too_many(units: Iterable[tuple[str, ...]]) -> Units:
-    found: list[tuple[str, ...]] = []
-    size = 0
-    for unit in units:
-        size += len(unit)
-        if found and size > MOST_SESSIONS:
-            break
-        found.append(unit)
-    return found
-
-
 def _hold_free(db: Connection, request: ClaimRequest, session_ids: Sequence[str], now: datetime) -> set[str]:
     """Those that are still as wanted and not taken; they stay so until this transaction ends."""
-    asked = _c.session_id.in_(session_ids)
-    db.execute(select(_c.session_id).where(asked).order_by(_c.session_id).with_for_update())
+    db.execute(select(_c.session_id).where(_c.session_id.in_(session_ids)).order_by(_c.session_id).with_for_update())
     of_claims = select(deliveries.c.claim_id).where(
         deliveries.c.consumer == request.consumer, deliveries.c.session_id.in_(session_ids)
     )
     had = select(claims.c.claim_id).where(claims.c.claim_id.in_(of_claims))
     db.execute(had.order_by(claims.c.claim_id).with_for_update())
-    free = select(_c.session_id).where(asked, _c.status.in_(request.statuses), ~_is_taken(request.consumer, now))
-    return set(db.scalars(free))
+    return set(db.scalars(still_free(request, session_ids, now)))
 
 
 def _row(db: Connection, claim_id: str, *, hold: bool = False) -> AnyRow:

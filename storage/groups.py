@@ -74,6 +74,9 @@ def _select(query: GroupQuery, after: tuple[int, str, str]) -> Select[*tuple[Any
         .order_by(_last, _run, _c.group_id)
         .limit(query.limit)
     )
+    if after[0] > 0:
+        # Only those that got further are counted at all.
+        wanted = wanted.where(_c.group_id.in_(select(_c.group_id).where(_c.ended_seq > after[0])))
     if query.run_id is not None:
         wanted = wanted.where(of_run(query.run_id))
     if query.group_id is not None:

@@ -162,7 +162,7 @@ def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:
     return session
 
 
-def held(db: Connection, session_id: str) -> Session:
+def _held(db: Connection, session_id: str) -> Session:
     """The session, which nobody else changes until this transaction ends. Raises SessionNotFound, SessionDeleted."""
     wanted = select(tables.sessions).where(tables.sessions.c.session_id == session_id)
     row = db.execute(wanted.with_for_update()).first()
@@ -171,28 +171,31 @@ def held(db: Connection, session_id: str) -> Session:
     return from_row(row)
 
 
-def put(db: Connection, session: Session) -> Session:
-    """Write one that is `held`."""
+def _put(db: Connection, before: Session, session: Session) -> Session:
+    """Write what has become of one that is held."""
     of_it = tables.sessions.c.session_id == session.session_id
     db.execute(update(tables.sessions).where(of_it).values(to_row(session)))
-    places.give(db, session)
+    places.give(db, session, before)
     return session
 
 
 def change(db: Connection, session_id: str, changes: SessionChanges) -> Session:
     """Raises SessionNotFound, SessionDeleted."""
-    return put(db, replace(held(db, session_id), **changes))
+    before = _held(db, session_id)
+    return _put(db, before, replace(before, **changes))
 
 
 def reward(db: Connection, session_id: str, told: Sequence[Reward]) -> Session:
     """Raises as `change` and `rewards.added`."""
-    return put(db, rewards.added(db, held(db, session_id), told))
+    before = _held(db, session_id)
+    return _put(db, before, rewards.added(db, before, told))
 
 
 def finish(db: Connection, session_id: str, status: SessionStatus, told: Sequence[Reward], now: datetime) -> Session:
     """Its end, with the rewards told at it. The first end's `finished_at` stays. Raises as `reward`."""
-    session = rewards.added(db, held(db, session_id), told)
-    return put(db, replace(session, status=status, finished_at=session.finished_at or now))
+    before = _held(db, session_id)
+    rewarded = rewards.added(db, before, told)
+    return _put(db, before, replace(rewarded, status=status, finished_at=before.finished_at or now))
 
 
 def remove(db: Connection, session_id: str) -> bool:
@@ -202,5 +205,6 @@ def remove(db: Connection, session_id: str) -> bool:
         return False
     for table in (tables.deliveries, tables.ends, tables.traces, tables.sessions):
         db.execute(delete(table).where(table.c.session_id == session_id))
+    places.moved(db)
     db.execute(insert(tables.tombstones), {"session_id": session_id, "deleted_at": datetime.now(UTC)})
     return True

@@ -18,6 +18,7 @@ from storage import backends, claims, ended, gateways, groups, queries, sessions
 from storage.database import READERS, Database
 from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, finish_size
 from storage.looks import Looks
+from storage.offers import Offers
 from storage.overlay import Overlay
 from storage.records import (
     Claim,
@@ -62,6 +63,7 @@ class Store:
         self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
         self._looks = Looks(database, self._readers)
+        self._offers = Offers()
         self._clock = clock
 
     @classmethod
@@ -183,7 +185,7 @@ class Store:
 
     async def claim(self, request: ClaimRequest) -> Claim | None:
         """What has ended and nobody of this consumer has; None where there is nothing now."""
-        while units := await self._read(claims.candidates, request, self._clock()):
+        while units := await self._read(self._offers.find, request, self._clock()):
             take = partial(claims.take, request=request, units=units, now=self._clock())
             claim = await self._command(None, take)
             if claim is not None:

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.schema import SessionStatus
-from storage import claims
+from storage import offers
 from storage.database import Database
 from storage.errors import ClaimAcknowledged, ClaimError, ClaimExpired, ClaimNotFound
 from storage.ids import new_id
-from storage.records import Claim, ClaimRequest, EndedQuery
+from storage.records import Claim, ClaimRequest, EndedQuery, Unit
 from storage.store import Store
 from tests.storage.examples import NOON, session
 
@@ -231,10 +231,36 @@ async def test_a_group_of_which_nothing_is_wanted_is_not_offered(store: Store) -
     assert await store.claim(ClaimRequest(unit="group")) is None
 
 
+async def test_what_is_labelled_or_ended_anew_after_all_else_was_delivered_is_found(store: Store) -> None:
+    of = {"run_id": "r", "group_id": "g", "group_size": 1}
+    await ended(store, "a", status="failed", **of)
+    await ended(store, "b", purpose="eval", **of)
+    await ended(store, "c", run_id="other", group_id="g")
+    await ended(store, "d", **(of | {"group_id": "h"}))
+    wanted = {"run_id": "r", "limit": 9}
+    await store.acknowledge((await claim(store, **wanted)).claim_id)
+    assert await store.claim(ClaimRequest(**wanted)) is None
+    await store.finish_session("a", "finished")
+    assert (await claim(store, **wanted)).session_ids == ("a",)
+    await store.change_session("b", purpose=None)
+    assert (await claim(store, **wanted)).session_ids == ("b",)
+    await store.change_session("c", run_id="r")
+    assert (await claim(store, **wanted)).session_ids == ("c",)
+
+
+async def test_a_group_is_offered_anew_when_all_that_was_delivered_of_it_is_deleted(store: Store) -> None:
+    await ended(store, "a", group_id="g", group_size=1)
+    await store.acknowledge((await claim(store, unit="group")).claim_id)
+    await ended(store, "late", group_id="g", group_size=1)
+    assert await store.claim(ClaimRequest(unit="group")) is None
+    await store.delete_session("a")
+    assert (await claim(store, unit="group")).session_ids == ("late",)
+
+
 async def test_a_claim_has_a_bound_but_for_a_group_that_is_larger(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(offers, "MOST_SESSIONS", 3)
     for group in ("g", "h"):
         await ended(store, *(f"{group}{number}" for number in range(4)), group_id=group, group_size=4)
     assert (await claim(store, unit="group", limit=2)).group_ids == ("g",)
@@ -247,11 +273,12 @@ def test_a_claim_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
         ClaimRequest(**wrong)
 
 
-CONSUMERS = ("policy", "judge")
+UNITS: dict[str, Unit] = {"judge": "session", "policy": "group"}
 STEPS = st.one_of(
     st.tuples(st.just("end"), st.integers(1, 4)),
-    st.tuples(st.just("claim"), st.sampled_from(CONSUMERS), st.integers(1, 3), st.integers(5, 40)),
+    st.tuples(st.just("claim"), st.sampled_from(sorted(UNITS)), st.integers(1, 3), st.integers(5, 40)),
     st.tuples(st.sampled_from(["acknowledge", "release", "extend"]), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["fail", "mend"]), st.integers(0, 9)),
     st.tuples(st.just("advance"), st.integers(1, 30)),
 )
 
@@ -268,11 +295,20 @@ class Ledger:
 
     async def end(self, number: int) -> None:
         for _ in range(number):
+            group_id = str(len(self.ended) // 2)
             self.ended.append(new_id())
-            await ended(self.store, self.ended[-1], run_id=self.run_id)
+            await ended(self.store, self.ended[-1], run_id=self.run_id, group_id=group_id, group_size=2)
+
+    async def fail(self, which: int) -> None:
+        await self.store.finish_session(self.ended[which % len(self.ended)], "failed")
+
+    async def mend(self, which: int) -> None:
+        await self.store.finish_session(self.ended[which % len(self.ended)], "finished")
 
     async def claim(self, consumer: str, limit: int, lease_s: float) -> Claim | None:
-        made = await self.store.claim(ClaimRequest(consumer, self.run_id, limit=limit, lease_s=lease_s))
+        made = await self.store.claim(
+            ClaimRequest(consumer, self.run_id, unit=UNITS[consumer], limit=limit, lease_s=lease_s)
+        )
         if made is not None:
             self.made.append(made)
             for key in ((consumer, session_id) for session_id in made.session_ids):
@@ -312,9 +348,14 @@ class Ledger:
         self.made[self.made.index(made)] = extended
         self.held |= {(made.consumer, session_id): extended.expires_at for session_id in made.session_ids}
 
+    async def drain(self) -> None:
+        for consumer in UNITS:
+            while await self.claim(consumer, 3, 10) is not None:
+                await self.acknowledge(-1)
+
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEPS, max_size=25))
+@given(steps=st.lists(STEPS, max_size=30))
 async def test_every_session_is_acknowledged_once_by_each_consumer_whatever_happens(
     store: Store, clock: Clock, steps: list[tuple[Any, ...]]
 ) -> None:
@@ -322,10 +363,17 @@ async def test_every_session_is_acknowledged_once_by_each_consumer_whatever_happ
     for step, *arguments in steps:
         if step == "advance":
             clock.advance(*arguments)
-        elif ledger.made or step in ("end", "claim"):
+        elif step in ("end", "claim") or (ledger.ended if step in ("fail", "mend") else ledger.made):
             await getattr(ledger, step)(*arguments)
+    await ledger.end(2 - len(ledger.ended) % 2)
+    for which in range(len(ledger.ended)):
+        await ledger.mend(which)
     clock.advance(100)
-    for consumer in CONSUMERS:
-        while await ledger.claim(consumer, 3, 10) is not None:
-            await ledger.acknowledge(-1)
-    assert ledger.delivered == {(consumer, session_id): 1 for consumer in CONSUMERS for session_id in ledger.ended}
+    await ledger.drain()
+    assert set(ledger.delivered.values()) == {1}
+    assert {session_id for consumer, session_id in ledger.delivered if consumer == "judge"} == set(ledger.ended)
+    # A session that failed was not given with its group, and is not given after it.
+    given_groups = {ledger.ended.index(name) // 2 for consumer, name in ledger.delivered if consumer == "policy"}
+    assert given_groups == set(range(len(ledger.ended) // 2))
+    if not any(step == "fail" for step, *_ in steps):
+        assert len(ledger.delivered) == 2 * len(ledger.ended)

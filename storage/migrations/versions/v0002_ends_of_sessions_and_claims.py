@@ -33,6 +33,7 @@ def upgrade() -> None:
     )
     op.execute(_NUMBER_THE_ENDED)
     op.execute(_COUNT_ON)
+    op.execute("INSERT INTO counters (name, value) VALUES ('moved', 0)")
     ended = sa.text("ended_seq IS NOT NULL")
     op.create_index("ix_sessions_ended_seq", "sessions", ["ended_seq"], sqlite_where=ended, postgresql_where=ended)
     op.create_index(
