@@ -20,8 +20,7 @@ from gateway.client import Client, Sample
 GROUP_SIZE = 8
 PROMPTS = {"weather": "What is the weather in Paris and in London?", "clothes": "Paris or London: where is it warmer?"}
 WEATHER = {"Paris": "18 °C and sunny", "London": "11 °C and rain"}
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
 
 
 def agent(base_url: str, key: str, model: str, prompt: str) -> str:
@@ -69,8 +68,7 @@ def main(url: str) -> None:
         rollouts = [threads.submit(rollout, client, run, group, model) for group in PROMPTS for _ in range(GROUP_SIZE)]
         for _ in PROMPTS:
             with client.claim(run=run, unit="group", wait=60) as work:
-                if work:  # Not so where a minute brought no complete group.
-                    samples = list(work.samples())
+                if samples := list(work.samples()):  # None if a minute brought no group, or one of unknown tokens.
                     shapes = {name: array.shape for name, array in batch(samples).items()}
                     print(f"{work.group_ids[0]}: rewards {[round(float(s.reward), 2) for s in samples]}, {shapes}")
         for each in rollouts:
