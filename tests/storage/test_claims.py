@@ -290,7 +290,7 @@ class Ledger:
         self.store, self.clock, self.run_id = store, clock, new_id()
         self.ended: list[str] = []
         self.made: list[Claim] = []
-        self.held: dict[tuple[str, str], datetime] = {}
+        self.held: dict[tuple[str, str], Claim] = {}
         self.delivered: Counter[tuple[str, str]] = Counter()
 
     async def end(self, number: int) -> None:
@@ -313,8 +313,8 @@ class Ledger:
             self.made.append(made)
             for key in ((consumer, session_id) for session_id in made.session_ids):
                 assert key not in self.delivered
-                assert self.held.get(key, self.clock.now) <= self.clock.now
-                self.held[key] = made.expires_at
+                assert key not in self.held or self.held[key].expires_at <= self.clock.now
+                self.held[key] = made
         return made
 
     async def acknowledge(self, which: int) -> None:
@@ -336,7 +336,7 @@ class Ledger:
         except ClaimAcknowledged:
             return
         for key in ((made.consumer, session_id) for session_id in made.session_ids):
-            if self.held[key] == made.expires_at:
+            if key in self.held and self.held[key].claim_id == made.claim_id:
                 del self.held[key]
 
     async def extend(self, which: int) -> None:
@@ -346,7 +346,7 @@ class Ledger:
         except ClaimError:
             return
         self.made[self.made.index(made)] = extended
-        self.held |= {(made.consumer, session_id): extended.expires_at for session_id in made.session_ids}
+        self.held |= {(made.consumer, session_id): extended for session_id in made.session_ids}
 
     async def drain(self) -> None:
         for consumer in UNITS:
