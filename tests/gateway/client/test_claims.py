@@ -77,3 +77,11 @@ def test_what_was_settled_in_the_block_stays_so(gateway: Reached) -> None:
         work.acknowledge()
     with gateway.client.claim(run="r1") as work:
         assert not work
+
+
+def test_a_claim_is_read_over_many_pages(gateway: Reached) -> None:
+    for number in range(18):
+        rollout(gateway, f"s-{number}", run_id="r1")
+    with gateway.client.claim(run="r1", limit=100) as work:
+        assert [sample.session_id for sample in work.samples()] == list(work.session_ids)
+        assert len(work.session_ids) == 18
