@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl, Limit
+from gateway.cli_training import training
 from gateway.commands.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -29,22 +31,13 @@ app = typer.Typer(
 sessions = typer.Typer(help="Sessions that a running gateway has recorded.", no_args_is_help=True)
 traces = typer.Typer(help="Traces that a running gateway has recorded.", no_args_is_help=True)
 database = typer.Typer(help="The database's schema.", no_args_is_help=True)
+app.add_typer(training)
 app.add_typer(sessions, name="sessions")
 app.add_typer(traces, name="traces")
 app.add_typer(database, name="db")
 
-GatewayUrl = Annotated[str, typer.Option("--url", envvar="ROLLOUT_GATEWAY_URL", help="Where the gateway is.")]
-ApiKey = Annotated[
-    str | None,
-    typer.Option("--api-key", envvar=["ROLLOUT_GATEWAY_API_KEY", "ROLLOUT_GATEWAY_ADMIN_KEY"], help="Its admin key."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in place of a table.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000)]
-Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it said itself.")]
 Database = Annotated[str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")]
 Config = Annotated[Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")]
-LOCAL = "http://127.0.0.1:9090"
-WRONG_USE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -130,38 +123,6 @@ def verify(
         url, model=model, tokenizer=tokenizer, json_output=as_json, api_key_env=api_key_env, environ=os.environ
     )
     raise typer.Exit(status)
-
-
-@app.command()
-def drift(
-    session: Annotated[str | None, typer.Argument(help="This session, call by call.")] = None,
-    *,
-    run: Annotated[str | None, typer.Option(help="Sessions of this run_id.")] = None,
-    group: Annotated[str | None, typer.Option(help="Sessions of this group_id.")] = None,
-    agent: Annotated[str | None, typer.Option(help="The calls of this agent alone.")] = None,
-    status: Annotated[str | None, typer.Option(metavar="open|finished|failed|aborted")] = None,
-    url: GatewayUrl = LOCAL,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
-) -> None:
-    """Where prompts stop extending what was sampled, and why.
-
-    Of one SESSION every break with the two texts; else sums by run and agent, with an example of each cause.
-    """
-    from rich.console import Console
-
-    from gateway.commands.drift import Drift
-    from gateway.commands.remote import Remote
-
-    report = Drift(Remote(url.rstrip("/"), api_key), Console(), Console(stderr=True), as_json)
-    filters = {"run_id": run, "group_id": group, "agent": agent, "status": status}
-    chosen = {name: value for name, value in filters.items() if value is not None}
-    if session is None:
-        report.runs(chosen)
-    elif chosen:
-        raise CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
-    else:
-        report.session(session)
 
 
 @sessions.command("list")

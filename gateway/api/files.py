@@ -7,13 +7,13 @@ a part that broke off is asked for again, with the cursor that it had.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal
 
 from fastapi import Request
 from starlette.responses import Response
 
-from gateway.api.rows import EndedStore, SampleRows, Walk, WholeSession, each, whole_sessions
+from gateway.api.rows import Reader, SampleRows, Walk, WholeSession, each
 from gateway.api.streaming import file_of, streamed
 from gateway.refusals import Refusal
 from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
@@ -64,22 +64,24 @@ def sample_encoder(file_format: FileFormat, shape: str) -> Encoder:
 async def sample_file(walk: Walk, rows: SampleRows, encoder: Encoder, limit: int | None) -> Response:
     """Of all sessions on the way, or of the next `limit`."""
     if limit is None:
-        return await _file(walk.store, walk.rest(), rows, encoder, {})
+        return await _streamed(Reader(walk.store, walk.rest()), rows, encoder, {})
     page = await walk.page(limit)
     following = {NEXT_CURSOR: page.next} if page.items and page.next is not None else {}
-    return await _file(walk.store, each(page.items), rows, encoder, following)
+    return await _streamed(Reader(walk.store, each(page.items)), rows, encoder, following)
 
 
 async def session_file(whole: WholeSession, rows: SampleRows, encoder: Encoder) -> Response:
-    async def alone() -> AsyncIterator[list[WholeSession]]:
-        yield [whole]
+    """Of one session alone."""
+    left = [[whole], []]
 
-    return await streamed(file_of(alone(), encoder, lambda held: encoder.add(rows.of(held))), encoder.media_type)
+    async def read() -> list[WholeSession]:
+        return left.pop(0)
+
+    return await _streamed(read, rows, encoder, {})
 
 
-async def _file(
-    store: EndedStore, sessions: AsyncIterator[Any], rows: SampleRows, encoder: Encoder, headers: dict[str, str]
+async def _streamed(
+    read: Callable[[], Awaitable[list[WholeSession]]], rows: SampleRows, encoder: Encoder, headers: Mapping[str, str]
 ) -> Response:
-    units = whole_sessions(store, sessions)
-    parts = file_of(units, encoder, lambda held: encoder.add(rows.of(held)))
+    parts = file_of(read, encoder, lambda held: encoder.add(rows.of(held)))
     return await streamed(parts, encoder.media_type, headers)

@@ -74,18 +74,23 @@ class Walk:
                 return
 
 
-async def whole_sessions(store: EndedStore, sessions: AsyncIterator[Session]) -> AsyncIterator[list[WholeSession]]:
-    """With their traces, as many at once as are enough. Whoever takes them lets go of them before it asks for more."""
-    held: list[WholeSession] = []
-    weight = 0
-    async for session in sessions:
-        held.append(WholeSession(session, await store.whole_session(session.session_id)))
-        weight += held[-1].weight
-        if weight >= _ENOUGH:
-            yield held
-            held, weight = [], 0
-    if held:
-        yield held
+@dataclass(slots=True)
+class Reader:
+    """Sessions with their traces, as many at once as are enough. It keeps nothing of what it has given."""
+
+    store: EndedStore
+    sessions: AsyncIterator[Session]
+
+    async def __call__(self) -> list[WholeSession]:
+        """None at the end."""
+        held: list[WholeSession] = []
+        weight = 0
+        async for session in self.sessions:
+            held.append(WholeSession(session, await self.store.whole_session(session.session_id)))
+            weight += held[-1].weight
+            if weight >= _ENOUGH:
+                break
+        return held
 
 
 async def each(sessions: Sequence[Session]) -> AsyncIterator[Session]:

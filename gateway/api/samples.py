@@ -15,7 +15,7 @@ from gateway.api.encoding import encode
 from gateway.api.files import CONTENT, accepted, sample_encoder, sample_file, session_file
 from gateway.api.listing import JSON, with_news
 from gateway.api.parts import ApiParts, Parts
-from gateway.api.rows import SampleRows, Walk, WholeSession, each, whole_sessions
+from gateway.api.rows import Reader, SampleRows, Walk, WholeSession, each
 from gateway.api.sample_filters import SampleFields, SampleFilters
 from gateway.api.streaming import streamed
 from gateway.sessions import check_session_id
@@ -97,7 +97,8 @@ async def _page(
         if not sessions:
             break
         seen += len(sessions)
-        async for held in whole_sessions(walk.store, each(sessions)):
+        read = Reader(walk.store, each(sessions))
+        while held := await read():
             items = await asyncio.to_thread(_encoded, rows, held)
             del held
             if items:

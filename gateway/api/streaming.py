@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from starlette.responses import StreamingResponse
 
 from storage.formats.writers import Encoder
 
-Unit = TypeVar("Unit")
+Item = TypeVar("Item")
 
 # A part may be megabytes. In pieces, the wait for a slow reader comes before the next is in the connection's buffer.
 _PIECE: Final = 256 * 1024
@@ -28,13 +28,17 @@ async def streamed(
 
 
 async def file_of(
-    units: AsyncIterator[Unit], encoder: Encoder, encode: Callable[[Unit], bytes]
+    read: Callable[[], Awaitable[Sequence[Item]]], encoder: Encoder, encode: Callable[[Sequence[Item]], bytes]
 ) -> AsyncIterator[bytes]:
-    """A file part by part: its head comes with the first unit, so that a unit that fails leaves nothing begun."""
+    """A file part by part, of what `read` gives until it gives none.
+
+    Its head comes with the first part, so that what fails there leaves nothing begun. What was read is let go before
+    its bytes are given away, for their reader may be slow.
+    """
     head = encoder.start()
-    async for unit in units:
-        part = await asyncio.to_thread(encode, unit)
-        del unit  # The next is read before this name is bound anew, and two are more than one.
+    while items := await read():
+        part = await asyncio.to_thread(encode, items)
+        del items
         yield head + part
         head = b""
     yield head + await asyncio.to_thread(encoder.end)

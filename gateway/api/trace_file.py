@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from starlette.responses import Response
@@ -17,7 +17,7 @@ from storage.formats.writers import FileFormat
 from storage.records import Page, TraceQuery
 
 # What is read at once. More would be read for nothing where the client goes; less would undo the same bases anew.
-_PAGE: Final = 200
+_PAGE: Final = 64
 
 
 class TraceStore(Protocol):
@@ -38,18 +38,23 @@ async def trace_file(store: TraceStore, query: TraceQuery, file_format: FileForm
     headers = {}
     if limit is not None and (following := await store.traces_end(replace(query, limit=limit))) is not None:
         headers[NEXT_CURSOR] = following
-    return await streamed(file_of(_pages(store, query, limit), encoder, encoded), encoder.media_type, headers)
+    return await streamed(file_of(_Reader(store, query, limit), encoder, encoded), encoder.media_type, headers)
 
 
-async def _pages(store: TraceStore, query: TraceQuery, limit: int | None) -> AsyncIterator[tuple[Trace, ...]]:
-    left = limit
-    while left is None or left > 0:
-        page = await store.traces(replace(query, limit=_PAGE if left is None else min(_PAGE, left)))
-        left = None if left is None else left - len(page.items)
-        following = page.next
-        if page.items:
-            yield page.items
-        del page
-        if following is None:
-            return
-        query = replace(query, cursor=following)
+@dataclass(slots=True)
+class _Reader:
+    """Page after page, or so many traces. It keeps nothing of what it has given."""
+
+    store: TraceStore
+    query: TraceQuery
+    left: int | None
+    ended: bool = False
+
+    async def __call__(self) -> tuple[Trace, ...]:
+        limit = _PAGE if self.left is None else min(_PAGE, self.left)
+        if self.ended or not limit:
+            return ()
+        page = await self.store.traces(replace(self.query, limit=limit))
+        self.left = None if self.left is None else self.left - len(page.items)
+        self.query, self.ended = replace(self.query, cursor=page.next), page.next is None
+        return page.items

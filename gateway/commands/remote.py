@@ -83,7 +83,7 @@ def chunks(answer: httpx.Response) -> Iterator[bytes]:
     try:
         yield from answer.iter_bytes()
     except httpx.TransportError as exc:
-        raise BrokenOff(f"the answer of {answer.url.host} broke off: {exc}") from exc
+        raise BrokenOff(f"the answer of {answer.url.host} broke off: {exc}; the gateway's log may say why") from exc
 
 
 def decode(body: bytes, shape: type[Answer]) -> Answer:

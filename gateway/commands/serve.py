@@ -31,6 +31,8 @@ def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Se
     from gateway.app import create_app
 
     _log(settings.log_level)
+    # Arrow's own allocator keeps what exports have used, some 40 MB. It is asked for when Arrow is first imported.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     run(create_app(settings, os.environ), settings, ready_file=ready_file, announce=announce)
 
 

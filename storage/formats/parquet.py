@@ -1,4 +1,4 @@
-"""Rows as a Parquet file in row groups of some 64 MB, each given away as soon as it is full. Needs pyarrow."""
+"""Rows as a Parquet file in row groups of some 16 MB, each given away as soon as it is full. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storage.formats.columns import batches
 from storage.formats.outlet import Outlet
 from storage.formats.writers import Row
 
-_GROUP_BYTES: Final = 64 * 1024 * 1024
+_GROUP_BYTES: Final = 16 * 1024 * 1024
 _LEVEL: Final = 3
 
 

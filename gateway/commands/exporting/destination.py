@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Self
@@ -78,7 +78,8 @@ class Destination:
         except OSError as exc:
             raise CannotWrite(f"{self.url}: {name} can't be written: {exc}") from exc
         finally:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
 
     @contextmanager
     def _elsewhere(self, name: str) -> Iterator[IO[bytes]]:

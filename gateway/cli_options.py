@@ -1,0 +1,19 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+GatewayUrl = Annotated[str, typer.Option("--url", envvar="ROLLOUT_GATEWAY_URL", help="Where the gateway is.")]
+ApiKey = Annotated[
+    str | None,
+    typer.Option("--api-key", envvar=["ROLLOUT_GATEWAY_API_KEY", "ROLLOUT_GATEWAY_ADMIN_KEY"], help="Its admin key."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in place of a table.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000)]
+Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it said itself.")]
+LOCAL: Final = "http://127.0.0.1:9090"
+WRONG_USE: Final = 2
+"""The exit status of a command that can't be what was meant."""

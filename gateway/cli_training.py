@@ -1,0 +1,133 @@
+"""The commands that trainers and owners of agents use: samples, drift, export."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl
+from gateway.commands.errors import CommandFailed
+
+training = typer.Typer()
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", metavar="finished|failed|aborted", help="Of sessions; finished unless given; repeatable."),
+]
+Style = Annotated[str | None, typer.Option(metavar="merged|traces", help="A row a path, or a row a choice.")]
+
+
+@training.command()
+def samples(
+    session: Annotated[str | None, typer.Argument(help="Of this session, whatever its status.")] = None,
+    *,
+    run: Annotated[str | None, typer.Option(help="Of this run_id.")] = None,
+    group: Annotated[str | None, typer.Option(help="Of this group_id.")] = None,
+    status: Statuses = None,
+    style: Style = None,
+    fatal: Annotated[bool, typer.Option("--fatal", help="Those with a fatal finding (marked !) too.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, max=1000, help="Sessions; 20 unless given.")] = None,
+    cursor: Cursor = None,
+    url: GatewayUrl = LOCAL,
+    api_key: ApiKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """A line a training sample: of ended sessions in the order of their ends, or of one SESSION.
+
+    Into a pipe its columns are separated by tabs.
+    """
+    from rich.console import Console
+
+    from gateway.commands.remote import Remote
+    from gateway.commands.samples import Samples
+
+    filters: dict[str, str | None] = {"style": style, "fatal": "true" if fatal else None}
+    listing = {"run_id": run, "group_id": group, "status": ",".join(status or ()) or None, "cursor": cursor}
+    if session is None:
+        filters |= listing | {"limit": str(limit or 20)}
+    elif limit is not None or any(listing.values()):
+        raise CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
+    told = {name: value for name, value in filters.items() if value is not None}
+    Samples(Remote(url.rstrip("/"), api_key), Console(), Console(stderr=True), as_json).show(session, told)
+
+
+@training.command()
+def export(
+    destination: Annotated[str, typer.Argument(help="A folder, or a URL that fsspec knows: s3://bucket/folder.")],
+    *,
+    of: Annotated[str, typer.Option(metavar="samples|traces")] = "samples",
+    file_format: Annotated[str, typer.Option("--format", metavar="parquet|jsonl|arrow")] = "parquet",
+    shape: Annotated[str | None, typer.Option(help="Whose record a row is, as JSON lines; flat unless given.")] = None,
+    run: Annotated[str | None, typer.Option(help="Of this run_id.")] = None,
+    group: Annotated[str | None, typer.Option(help="Of this group_id.")] = None,
+    session: Annotated[str | None, typer.Option(help="Of this session_id.")] = None,
+    status: Statuses = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Sessions ended, traces begun, since then.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="And before then.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Any other parameter of /api/export, as in /docs; repeatable."),
+    ] = None,
+    style: Style = None,
+    part: Annotated[int, typer.Option(min=1, max=1000, help="Sessions, or traces, a file.")] = 1000,
+    url: GatewayUrl = LOCAL,
+    api_key: ApiKey = None,
+) -> None:
+    """Write samples, or traces, as files of a folder.
+
+    Their names are run=…/day=…/part-00000.parquet. A second export to the same place goes on where the first was broken
+    off, and adds what has come since.
+    """
+    from rich.console import Console
+
+    from gateway.commands.exporting import Asked, Destination, Export
+    from gateway.commands.remote import Remote
+
+    asked = Asked.of_words(
+        of,
+        file_format,
+        {
+            "shape": shape,
+            "run_id": run,
+            "group_id": group,
+            "session_id": session,
+            "status": ",".join(status or ()) or None,
+            "style": style,
+        },
+        where or (),
+        since=since,
+        until=until,
+    )
+    Export(Remote(url.rstrip("/"), api_key), Destination.of(destination), asked, Console(), part).run()
+
+
+@training.command()
+def drift(
+    session: Annotated[str | None, typer.Argument(help="This session, call by call.")] = None,
+    *,
+    run: Annotated[str | None, typer.Option(help="Sessions of this run_id.")] = None,
+    group: Annotated[str | None, typer.Option(help="Sessions of this group_id.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The calls of this agent alone.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="open|finished|failed|aborted")] = None,
+    url: GatewayUrl = LOCAL,
+    api_key: ApiKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where prompts stop extending what was sampled, and why.
+
+    Of one SESSION every break with the two texts; else sums by run and agent, with an example of each cause.
+    """
+    from rich.console import Console
+
+    from gateway.commands.drift import Drift
+    from gateway.commands.remote import Remote
+
+    report = Drift(Remote(url.rstrip("/"), api_key), Console(), Console(stderr=True), as_json)
+    filters = {"run_id": run, "group_id": group, "agent": agent, "status": status}
+    chosen = {name: value for name, value in filters.items() if value is not None}
+    if session is None:
+        report.runs(chosen)
+    elif chosen:
+        raise CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
+    else:
+        report.session(session)
