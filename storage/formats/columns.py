@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from storage.formats.schemas import is_json
+
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
 def record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """A row has a value for every column, None where nothing was told, and nothing else. Raises KeyError."""
-    columns = [_column([row[field.name] for row in rows], field.type) for field in schema]
+    columns = [_column([row[field.name] for row in rows], field) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _column(values: list[Any], of: pa.DataType) -> pa.Array:
+def _column(values: list[Any], field: pa.Field) -> pa.Array:
+    of = field.type
     if pa.types.is_list(of) and pa.types.is_primitive(of.value_type):
         return _lists(values, of)
-    return pa.array([_fitting(value, of) for value in values], of)
+    fitting = _fitting(field)
+    return pa.array(values if fitting is None else [fitting(value) for value in values], of)
 
 
 def _lists(values: list[Any], of: pa.DataType) -> pa.Array:
@@ -41,17 +46,30 @@ def _lists(values: list[Any], of: pa.DataType) -> pa.Array:
     )
 
 
-def _fitting(value: Any, of: pa.DataType) -> Any:
-    """The value as pyarrow takes it: what stands in a column of text and is none becomes its JSON text."""
-    if value is None:
-        return None
+def _fitting(field: pa.Field) -> Callable[[Any], Any] | None:
+    """What makes a value one that pyarrow takes, with JSON's text in it. None where pyarrow takes all as they are."""
+    if is_json(field):
+        return _text
+    of = field.type
     if pa.types.is_struct(of):
-        return {field.name: _fitting(value[field.name], field.type) for field in of}
-    if pa.types.is_list(of) and pa.types.is_nested(of.value_type):
-        return [_fitting(each, of.value_type) for each in value]
-    if pa.types.is_string(of) and not isinstance(value, str):
-        return msgspec.json.encode(value).decode()
-    return value
+        inner = {child.name: fitting for child in of if (fitting := _fitting(child)) is not None}
+        return partial(_struct, inner) if inner else None
+    if pa.types.is_list(of):
+        each = _fitting(of.value_field)
+        return None if each is None else partial(_list, each)
+    return None
+
+
+def _struct(inner: Mapping[str, Callable[[Any], Any]], value: Any) -> Any:
+    return None if value is None else value | {name: fitting(value[name]) for name, fitting in inner.items()}
+
+
+def _list(fitting: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else [fitting(each) for each in value]
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def batches(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,17 @@ import pyarrow as pa  # type: ignore[import-untyped]
 IDS: Final = pa.list_(pa.int32())
 _STRINGS: Final = pa.list_(pa.string())
 _TIME: Final = pa.timestamp("us", tz="UTC")
-_JSON: Final = pa.string()
+_CONTENT: Final = {b"content": b"json"}
+
+
+def _json(name: str) -> pa.Field:
+    return pa.field(name, pa.string(), metadata=_CONTENT)
+
+
+def is_json(field: pa.Field) -> bool:
+    """Whether a column has the JSON text of what is no text."""
+    return bool(field.metadata == _CONTENT)
+
 
 _WEIGHT_SPANS: Final = pa.list_(pa.struct([("version", pa.string()), ("start", pa.int32()), ("end", pa.int32())]))
 _ROUTED_EXPERTS: Final = pa.struct([("data", pa.binary()), ("shape", pa.list_(pa.int64())), ("dtype", pa.string())])
@@ -38,7 +48,7 @@ _REWARD: Final = pa.struct(
         ("created_at", _TIME),
         ("weight", pa.float64()),
         ("trace_id", pa.string()),
-        ("metadata", _JSON),
+        _json("metadata"),
     ]
 )
 _FINDING: Final = pa.struct(
@@ -67,14 +77,12 @@ FLAT: Final = pa.schema(
         ("rewards", pa.list_(_REWARD)),
         ("trace_ids", _STRINGS),
         ("findings", pa.list_(_FINDING)),
-        ("metadata", _JSON),
+        _json("metadata"),
     ]
 )
 """A row for each sample; `flat.row` makes it."""
 
-_ERROR: Final = pa.struct(
-    [("message", pa.string()), ("type", pa.string()), ("code", pa.string()), ("param", pa.string())]
-)
+_ERROR: Final = pa.struct([("message", pa.string()), ("type", pa.string()), _json("code"), ("param", pa.string())])
 _ATTEMPT: Final = pa.struct(
     [("backend", pa.string()), ("started_at", _TIME), ("status", pa.int32()), ("error", pa.string())]
 )
@@ -88,7 +96,7 @@ _CHOICE: Final = pa.struct(
         ("reasoning", pa.string()),
         ("tool_calls", pa.list_(_TOOL_CALL)),
         ("finish_reason", pa.string()),
-        ("stop_reason", pa.string()),
+        _json("stop_reason"),
         ("prompt_token_ids", IDS),
         ("weight_versions", _WEIGHT_SPANS),
         ("routed_experts", _ROUTED_EXPERTS),
@@ -126,8 +134,8 @@ TRACES: Final = pa.schema(
         ("attempts", pa.list_(_ATTEMPT)),
         ("plan", pa.string()),
         ("weight_version", pa.string()),
-        ("request", pa.struct([("body", pa.binary()), ("headers", _JSON)])),
-        ("sampling", pa.struct([("requested", _JSON), ("effective", _JSON)])),
+        ("request", pa.struct([("body", pa.binary()), _json("headers")])),
+        ("sampling", pa.struct([_json("requested"), _json("effective")])),
         ("prompt_token_ids", IDS),
         ("choices", pa.list_(_CHOICE)),
         ("usage", _USAGE),
@@ -143,8 +151,8 @@ TRACES: Final = pa.schema(
         ("duration_ms", pa.float64()),
         ("request_id", pa.string()),
         ("gateway_id", pa.string()),
-        ("harness", _JSON),
-        ("metadata", _JSON),
+        _json("harness"),
+        _json("metadata"),
         ("schema_version", pa.int32()),
     ]
 )
