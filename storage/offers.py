@@ -7,9 +7,10 @@ any more, unless a session that has ended moves (`places`), and then the next lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Final, TypeAlias, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
@@ -42,15 +43,18 @@ class _Settled:
 class Offers:
     """Finds what can be claimed. For any thread: what one forgets of what another found is found again."""
 
-    def __init__(self) -> None:
-        self._settled: dict[ClaimRequest, _Settled] = {}
+    def __init__(self, most_sessions: int = MOST_SESSIONS) -> None:
+        self._most_sessions: Final = most_sessions
+        self._settled: Final[dict[ClaimRequest, _Settled]] = {}
 
     def find(self, db: Connection, request: ClaimRequest, now: datetime) -> Units:
         """What could be claimed at this moment, what ended first coming first."""
         since = self._first_unsettled(db, request)
         if since is None:
             return ()
-        return _free_groups(db, request, since, now) if request.unit == "group" else _free(db, request, since, now)
+        if request.unit == "group":
+            return _not_more_than(self._most_sessions, _free_groups(db, request, since, now))
+        return _free(db, request, since, now, min(request.limit, self._most_sessions))
 
     def _first_unsettled(self, db: Connection, request: ClaimRequest) -> int | None:
         last, moved = places.counted(db)  # Before the look, so that what it misses is looked for by the next.
@@ -72,12 +76,12 @@ def still_free(request: ClaimRequest, session_ids: Sequence[str], now: datetime)
     )
 
 
-def _free(db: Connection, request: ClaimRequest, since: int, now: datetime) -> Units:
+def _free(db: Connection, request: ClaimRequest, since: int, now: datetime, limit: int) -> Units:
     free = (
         _about(select(_c.session_id), request)
         .where(_c.ended_seq >= since, _c.status.in_(request.statuses), ~_is_taken(request.consumer, now))
         .order_by(_c.ended_seq)
-        .limit(min(request.limit, MOST_SESSIONS))
+        .limit(limit)
     )
     return [(session_id,) for session_id in db.scalars(free)]
 
@@ -102,18 +106,14 @@ def _free_groups(db: Connection, request: ClaimRequest, since: int, now: datetim
     for row in db.execute(of_these.order_by(_c.ended_seq)):
         # Another run may have a group of this name.
         members.get((row.run_id, row.group_id), []).append(row.session_id)
-    return _not_too_many(map(tuple, members.values()))
+    return [tuple(unit) for unit in members.values()]
 
 
-def _not_too_many(units: Iterable[tuple[str, ...]]) -> Units:
-    found: list[tuple[str, ...]] = []
-    size = 0
-    for unit in units:
-        size += len(unit)
-        if found and size > MOST_SESSIONS:
-            break
-        found.append(unit)
-    return found
+def _not_more_than(most_sessions: int, units: Units) -> Units:
+    sizes = accumulate(map(len, units))
+    return [
+        unit for place, (unit, size) in enumerate(zip(units, sizes, strict=True)) if not place or size <= most_sessions
+    ]
 
 
 def _about(columns: Select[*Columns], request: ClaimRequest) -> Select[*Columns]:

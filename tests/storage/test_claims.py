@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.schema import SessionStatus
-from storage import offers
 from storage.database import Database
 from storage.errors import ClaimAcknowledged, ClaimError, ClaimExpired, ClaimNotFound
 from storage.ids import new_id
+from storage.offers import Offers
 from storage.records import Claim, ClaimRequest, EndedQuery, Unit
 from storage.store import Store
 from tests.storage.examples import NOON, session
@@ -257,14 +257,14 @@ async def test_a_group_is_offered_anew_when_all_that_was_delivered_of_it_is_dele
     assert (await claim(store, unit="group")).session_ids == ("late",)
 
 
-async def test_a_claim_has_a_bound_but_for_a_group_that_is_larger(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(offers, "MOST_SESSIONS", 3)
+async def test_a_claim_has_a_bound_but_for_a_group_that_is_larger(store: Store, clock: Clock) -> None:
     for group in ("g", "h"):
         await ended(store, *(f"{group}{number}" for number in range(4)), group_id=group, group_size=4)
-    assert (await claim(store, unit="group", limit=2)).group_ids == ("g",)
-    assert len((await claim(store, consumer="other", limit=9)).session_ids) == 3
+    with store.database.read() as db:
+        small, exact = Offers(most_sessions=3), Offers(most_sessions=8)
+        assert small.find(db, ClaimRequest(unit="group", limit=2), clock()) == [("g0", "g1", "g2", "g3")]
+        assert len(exact.find(db, ClaimRequest(unit="group", limit=2), clock())) == 2
+        assert small.find(db, ClaimRequest(limit=9), clock()) == [("g0",), ("g1",), ("g2",)]
 
 
 @pytest.mark.parametrize("wrong", [{"limit": 0}, {"lease_s": 0.0}, {"lease_s": float("nan")}], ids=str)
