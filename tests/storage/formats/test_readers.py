@@ -11,9 +11,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from storage.formats import flat
+from storage.formats import flat, traces
 from storage.formats.writers import encoder_of
 from tests.storage.formats.examples import TOOL_SAMPLE
+from tests.storage.formats.test_traces import CALL
 
 IDS = [1, 2, 3, 4, 10, 11, 12, 5, 6, 13, 14]
 
@@ -62,3 +63,29 @@ def test_pandas_reads_it(parquet: str) -> None:
     assert frame["logprobs"][0].dtype == "float32"
     assert frame["mask"][0].dtype == "int8"
     assert frame["token_ids"][0].tolist() == IDS
+
+
+@pytest.fixture
+def trace_file(tmp_path: Path) -> str:
+    encoder = encoder_of("parquet", "traces")
+    path = tmp_path / "traces.parquet"
+    path.write_bytes(encoder.start() + encoder.add([traces.row(CALL)]) + encoder.end())
+    return str(path)
+
+
+def test_duckdb_makes_a_row_for_each_choice_of_a_trace(trace_file: str) -> None:
+    with duckdb.connect() as db:
+        query = "select choice.token_ids, choice.logprobs from (select unnest(choices) as choice from read_parquet(?))"
+        assert db.execute(query, [trace_file]).fetchall() == [([10, 151645], [-0.1, None]), ([11], None)]
+        query = "select decode(request.body), sampling.effective->>'temperature' from read_parquet(?)"
+        assert db.execute(query, [trace_file]).fetchall() == [('{"model": "qwen", "n": 2}', "0.7")]
+
+
+def test_datasets_polars_and_pandas_read_traces(trace_file: str, tmp_path: Path) -> None:
+    loaded = datasets.load_dataset("parquet", data_files=trace_file, split="train", cache_dir=str(tmp_path / "cache"))
+    assert loaded[0]["choices"][0]["token_ids"] == [10, 151645]
+    assert pl.read_parquet(trace_file).explode("choices")["choices"].struct.field("token_ids").to_list() == [
+        [10, 151645],
+        [11],
+    ]
+    assert len(pd.read_parquet(trace_file).explode("choices")) == 2
