@@ -31,6 +31,7 @@ from storage.errors import (
     TooManyRewards,
     TraceMissing,
 )
+from storage.formats.trainers.parts import CannotShape
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -96,6 +97,7 @@ _TABLE: Final[Mapping[type[Exception], _Row]] = {
     UnknownBackend: _Row(404, "backend_not_found"),
     UpstreamError: _Row(502, "backend_unreachable"),
     TokenizerUnavailable: _Row(400, "tokenizer_unavailable"),
+    CannotShape: _Row(400, "cannot_shape"),
 }
 
 

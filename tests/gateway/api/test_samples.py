@@ -244,6 +244,16 @@ async def test_a_shape_that_has_no_columns_is_had_as_lines(tmp_path: Path) -> No
             assert "format=jsonl" in answer.json()["detail"]
 
 
+async def test_a_sample_that_a_trainers_record_has_no_place_for_is_a_400_that_names_it(tmp_path: Path) -> None:
+    unsure = {"choices": (Choice(0, TokenIds([7]), logprobs=None, finish_reason="stop"),), "logprobs_fidelity": "none"}
+    async with api(tmp_path) as served:
+        await rollout(served, "s1", call=unsure)
+        for headers in ({}, LINES):
+            answer = await served.client.get("/api/samples?shape=tinker&logprobs=optional", headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (400, "cannot_shape")
+            assert "s1" in answer.json()["detail"]
+
+
 class Spoilt(SimpleNamespace):
     """A store of which some sessions can't be read back."""
 
