@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from adapters.schema import Choice, Session, ToolCall, Trace
-from storage.formats.trainers.conversation import Content, Message, added, conversation
+from storage.formats.trainers.conversation import Message, added, conversation
 from storage.formats.trainers.parts import CannotShape, Row, beside
 from storage.samples.drift.agents import agent_of
 from storage.samples.sample import Sample, SampledSpan
@@ -149,12 +149,14 @@ def _metrics(sample: Sample, span: SampledSpan, trace: Trace, choice: Choice) ->
     )
 
 
-def _content(content: Content) -> tuple[str | list[Row], Row | None]:
+def _content(content: object) -> tuple[str | list[Row], Row | None]:
     """As ATIF has it, and what it has no place for."""
-    if not isinstance(content, list):
+    if content is None or isinstance(content, str):
         return content or "", None
-    texts = [{"type": "text", "text": part["text"]} for part in content if isinstance(part.get("text"), str)]
-    return texts, None if len(texts) == len(content) else {"content": content}
+    parts = content if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    beside = None if parts and len(texts) == len(parts) else {"content": content}
+    return [{"type": "text", "text": text} for text in texts], beside
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from adapters.schema import RecordedRequest
-
-Content: TypeAlias = str | list[dict[str, Any]] | None
 
 
 class Message(msgspec.Struct, frozen=True):
     """One message. Of an earlier answer that it repeats the text alone is kept."""
 
     role: str
-    content: Content = None
+    content: Any = None
+    """Text or a list of parts, but nobody checked."""
     tool_call_id: str | None = None
 
 

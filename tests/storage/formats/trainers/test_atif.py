@@ -163,12 +163,23 @@ def test_arguments_that_are_no_object_stand_beside() -> None:
     }
 
 
-def test_what_is_no_text_stands_beside() -> None:
-    content = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
-    step = document(call("call-1", 0, [{"role": "user", "content": content}], [1], Choice(0, TokenIds([2]), (-1.0,))))[
-        "steps"
-    ][0]
-    assert step["message"] == [{"type": "text", "text": "What is this?"}]
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (
+            [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}],
+            ["What is this?"],
+        ),
+        (["What?"], []),
+        ([], []),
+        ({"text": "What?"}, []),
+        (7, []),
+    ],
+)
+def test_what_is_no_text_stands_beside(content: object, texts: list[str]) -> None:
+    asked = call("call-1", 0, [{"role": "user", "content": content}], [1], Choice(0, TokenIds([2]), (-1.0,)))
+    step = document(asked)["steps"][0]
+    assert step["message"] == [{"type": "text", "text": text} for text in texts]
     assert step["extra"] == {"content": content}
 
 
