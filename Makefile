@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench engines clean
+.PHONY: demo test check bench engines trainers clean
 
 demo: .venv/.demo
 	$(BIN)/rollout-gateway demo $(ARGS)
@@ -28,6 +28,11 @@ engines: .venv/.dev
 	$(BIN)/pytest -q -o addopts= --import-mode=importlib -p no:cacheprovider tests/engines
 	$(BIN)/python -m tests.engines $(ARGS)
 
+# What trainers' own code says of the rows that it gets: gigabytes of packages. docs/trainers.md has what was tried.
+trainers: .venv/trainers/.installed
+	PYTHONPATH=. .venv/trainers/bin/python -m pytest -q -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider \
+	  tests/trainers $(ARGS)
+
 # Each virtual environment is made once, and brought up to date when pyproject.toml changes.
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,6 +53,17 @@ engines: .venv/.dev
 .venv/rllm/.installed: | .venv/bin/python
 	$(BIN)/python -m venv .venv/rllm
 	.venv/rllm/bin/python -m pip install --quiet --disable-pip-version-check rllm-model-gateway==0.1.0
+	@touch $@
+
+# Trainers pin versions of torch and transformers that exclude each other, so three come without what they ask for and
+# with what the modules tried import.
+.venv/trainers/.installed: | .venv/bin/python
+	$(BIN)/python -m venv .venv/trainers
+	.venv/trainers/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 trl==1.16.0 tinker==0.38.0 \
+	  aiofiles aiohttp cachetools codetiming colorlog einops fastapi flask hydra-core lark numba openai pillow ray \
+	  'tensordict<=0.10' tenacity torchdata uvicorn uvloop hypothesis msgspec pytest uuid-utils
+	.venv/trainers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  areal==1.0.4 miles-rl==0.0.2 verl==0.9.1
 	@touch $@
 
 clean:
