@@ -27,6 +27,7 @@ bench: .venv/.demo .venv/rllm/.installed
 engines: .venv/.dev
 	$(BIN)/pytest -q -o addopts= --import-mode=importlib -p no:cacheprovider tests/engines
 	$(BIN)/python -m tests.engines $(ARGS)
+	$(BIN)/python -m tests.engines.drift
 
 # What trainers' own code says of the rows that it gets: gigabytes of packages. docs/trainers.md has what was tried.
 trainers: .venv/trainers/.installed

@@ -33,6 +33,7 @@ class Api:
     """What the matrix needs of `/api`."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._http = httpx.Client(base_url=url, timeout=30, trust_env=False)
 
     def create_session(self, run_id: str, capture: Capture) -> NewSession:
@@ -45,6 +46,16 @@ class Api:
 
     def traces_of(self, session_id: str) -> list[Trace]:
         items: list[Trace] = self._get(f"/api/sessions/{session_id}/traces")["items"]
+        return items
+
+    def finish(self, session_id: str) -> None:
+        self._http.post(f"/api/sessions/{session_id}/finish").raise_for_status()
+
+    def drift(self, session_id: str) -> dict[str, Any]:
+        return self._get(f"/api/sessions/{session_id}/drift")
+
+    def samples(self, session_id: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self._get(f"/api/sessions/{session_id}/samples")["items"]
         return items
 
     def count(self, run_id: str) -> int:

@@ -39,21 +39,22 @@ def prepare(setup: Setup) -> str:
 
 
 @contextmanager
-def running(setup: Setup) -> Iterator[str]:
-    """The engine on a free port of loopback; its URL."""
+def running(setup: Setup, *, model: Path = MODEL) -> Iterator[str]:
+    """The engine on a free port of loopback, with the model of that folder; its URL."""
     port = _free_port()
     started = time.monotonic()
     _say(f"starting {setup.name} on port {port}: up to 3 minutes")
     try:
-        _lab("start", setup.engine, str(port), *setup.arguments)
+        _lab("start", setup.engine, str(port), *setup.arguments, model=model)
         _say(f"{setup.name} was ready after {time.monotonic() - started:.0f} s")
         yield f"http://127.0.0.1:{port}"
     finally:
         _lab("stop", setup.engine)
 
 
-def _lab(*words: str) -> None:
-    done = subprocess.run(["bash", str(_SCRIPT), *words], check=False, stdout=sys.stderr)
+def _lab(*words: str, model: Path = MODEL) -> None:
+    named = {**os.environ, "MODEL": str(model)}
+    done = subprocess.run(["bash", str(_SCRIPT), *words], check=False, stdout=sys.stderr, env=named)
     if done.returncode:
         raise LabFailed(f"lab.sh {' '.join(words)} ended with {done.returncode}; {LAB}/logs says more")
 

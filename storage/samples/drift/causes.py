@@ -192,7 +192,7 @@ def _by_text(parting: Parting, name: str, shown: tuple[str, str]) -> Likely | No
         return None
     if lost == gained:
         return Likely("retokenized", f"the same text of {name} is other tokens", *shown)
-    if _in_calls(parting) and texts.same_but_spelling(lost, gained) and not (lost + gained).isspace():
+    if _in_calls(parting) and texts.same_but_spelling(lost, gained) and texts.has_json(lost + gained):
         return Likely("reserialised_tool_arguments", _WRITTEN_ANEW.format(name), *shown)
     if texts.same_but_space(lost, gained):
         return Likely("whitespace", f"the template writes {name} with other white space", *shown)

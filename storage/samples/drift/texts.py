@@ -17,6 +17,7 @@ _MARKS: Final = (
 )
 _MARKED: Final = re.compile("|".join(f"{re.escape(begin)}(.*?){re.escape(end)}" for begin, end in _MARKS), re.DOTALL)
 _MARK: Final = re.compile("|".join(re.escape(mark) for pair in _MARKS for mark in pair))
+_JSON: Final = frozenset('{}[]":,')
 _SPACE: Final = re.compile(r"\s+")
 _ELLIPSIS: Final = re.compile(
     r"truncat|omitted|clipped|cut off|too long|more (?:lines|characters|tokens)|\.\.\.|…", re.I
@@ -74,6 +75,11 @@ def same_json(one: str, other: str) -> bool:
 def same_but_spelling(one: str, other: str) -> bool:
     """Whether two pieces of JSON may mean the same: white space, quotes, `False` for `false`, escapes."""
     return _spelt(one) == _spelt(other)
+
+
+def has_json(text: str) -> bool:
+    """Whether a mark of JSON's stands in it."""
+    return not _JSON.isdisjoint(text)
 
 
 def canonical(arguments: str) -> str:

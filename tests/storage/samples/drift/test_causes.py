@@ -114,6 +114,15 @@ def test_arguments_that_the_template_writes_again(tokenizer: bool) -> None:
     assert "the template" in broken.detail
 
 
+@KNOWN_OR_NOT
+def test_white_space_before_a_tool_call_is_none_of_its_arguments(tokenizer: bool) -> None:
+    """As Dynamo's parser leaves it in the text, and a template then writes it twice."""
+    look = say("Look.\n", calls=[Called("look", '{"city": "Paris"}')])
+    twice = sent_back(look, content="Look.\n\n")
+    broken = only_break(*after(look, sent_back(look), tool("21"), rendered=twice), tokenizer=tokenizer)
+    assert broken.cause == "whitespace"
+
+
 def test_arguments_as_python_prints_them() -> None:
     sent = sent_back(COMPACT, tool_calls=arguments("{'city': 'Paris', 'now': True}"))
     assert only_break(*after(COMPACT, sent, tool("21"))).cause == "reserialised_tool_arguments"
