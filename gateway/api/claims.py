@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from adapters.schema import Purpose
-from gateway.api.groups import GroupSize
-from gateway.api.inputs import Label, Limit, Strict, Wait
+from gateway.api.inputs import EndedStatus, GroupSize, Label, Limit, RunId, Strict, Wait
 from gateway.api.listing import json_answer, with_news
 from gateway.api.parts import Parts
 from storage.records import Claim, ClaimRequest, Page, Unit
@@ -26,8 +25,7 @@ class NewClaim(Strict):
 
     consumer: Label = "default"
     """Whoever has the same name shares the work. Consumers of other names get everything too."""
-    run_id: Annotated[str, Field(max_length=256)] | None = None
-    """Empty: of no run."""
+    run_id: RunId | None = None
     group_id: Label | None = None
     unit: Unit = "session"
     limit: Limit = 1
@@ -36,9 +34,7 @@ class NewClaim(Strict):
     """For how long they are yours unless you acknowledge or extend the claim."""
     group_size: GroupSize | None = None
     """How many sessions the groups are to have of which no session says it."""
-    statuses: Annotated[tuple[Literal["finished", "failed", "aborted"], ...], Field(min_length=1, max_length=3)] = (
-        "finished",
-    )
+    statuses: Annotated[tuple[EndedStatus, ...], Field(min_length=1, max_length=3)] = ("finished",)
     """Of the sessions that are given. For a group to be complete its sessions may have ended in any way."""
     purpose: Purpose | None = "train"
     """`train` takes also the sessions that say none; null takes all, those of evaluations too."""

@@ -10,10 +10,10 @@ from pydantic_core import PydanticCustomError
 
 from adapters.schema import Dialect, Fidelity, Status
 from gateway.api.files import CONTENT, NEXT_CURSOR, sample_encoder, sample_file
-from gateway.api.inputs import Limit
+from gateway.api.inputs import EndedStatus, Limit
 from gateway.api.parts import Parts
 from gateway.api.rows import SampleRows, Walk
-from gateway.api.sample_filters import EndedFilters, EndedStatus, separated
+from gateway.api.sample_filters import EndedFilters, separated
 from gateway.api.trace_file import trace_file
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import FileFormat

@@ -6,22 +6,19 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import Field
 
-from gateway.api.inputs import Cursor, Limit, Strict, Wait
+from gateway.api.inputs import Cursor, GroupSize, Limit, RunId, Strict, Wait
 from gateway.api.listing import json_answer, with_news
 from gateway.api.parts import Parts
 from storage.records import PAGE_LIMIT, Group, GroupQuery
 
 router = APIRouter(tags=["groups"])
 
-GroupSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
-
 
 class GroupFilters(Strict):
     """A field that is left out does not filter."""
 
-    run_id: str | None = None
+    run_id: RunId | None = None
     group_id: str | None = None
     complete: bool | None = None
     group_size: GroupSize | None = None

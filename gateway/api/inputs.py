@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -90,6 +90,10 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(_plain)]
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_restore_plus), AfterValidator(_in_utc)]
 """An instant with its zone, e.g. `2026-11-20T08:00:00Z`."""
 Label = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+EndedStatus = Literal["finished", "failed", "aborted"]
+GroupSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
+RunId = Annotated[str, Field(max_length=256)]
+"""Empty: of no run."""
 Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 Wait = Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)]

@@ -7,13 +7,11 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from adapters.schema import Purpose
-from gateway.api.inputs import Cursor, Label, Limit, Strict, Timestamp, Wait
+from gateway.api.inputs import Cursor, EndedStatus, Label, Limit, RunId, Strict, Timestamp, Wait
 from gateway.settings.errors import unknown
 from storage.formats.shapes import SHAPES
 from storage.records import PAGE_LIMIT, EndedQuery
 from storage.samples.options import SampleOptions
-
-EndedStatus = Literal["finished", "failed", "aborted"]
 
 _STATUSES: Final = get_args(EndedStatus)
 _LARGEST_VOCABULARY: Final = 2**31
@@ -43,8 +41,6 @@ Statuses: TypeAlias = Annotated[
     Field(min_length=1),
     WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(_STATUSES)}}),
 ]
-RunId: TypeAlias = Annotated[str, Field(max_length=256)]
-"""Empty: of no run."""
 
 
 class SampleFields(Strict):

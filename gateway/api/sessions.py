@@ -6,14 +6,25 @@ import asyncio
 import re
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from adapters.schema import Capture, Purpose, Session, SessionStatus
 from gateway.api.encoding import encode
-from gateway.api.inputs import Cursor, JsonObject, Label, Limit, Strict, Timestamp, Wait, Whole
+from gateway.api.inputs import (
+    Cursor,
+    EndedStatus,
+    GroupSize,
+    JsonObject,
+    Label,
+    Limit,
+    Strict,
+    Timestamp,
+    Wait,
+    Whole,
+)
 from gateway.api.listing import JSON, json_answer, with_news
 from gateway.api.parts import Parts
 from gateway.api.rewards import MOST_AT_ONCE, NewReward, told_now
@@ -34,7 +45,7 @@ class SessionFields(Strict):
 
     run_id: Label | None = None
     group_id: Label | None = None
-    group_size: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    group_size: GroupSize | None = None
     """How many sessions the group is to have; its complete groups are known by it."""
     metadata: JsonObject = Field(default_factory=dict)
     capture: Capture | None = None
@@ -48,7 +59,7 @@ class NewSession(SessionFields):
 
 
 class Ending(Strict):
-    status: Literal["finished", "failed", "aborted"] = "finished"
+    status: EndedStatus = "finished"
     rewards: list[NewReward] = Field(default_factory=list, max_length=MOST_AT_ONCE)
     """Told with the end: whoever sees the session ended sees them."""
 
