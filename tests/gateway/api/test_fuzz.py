@@ -17,8 +17,9 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
+from adapters.schema import Session
 from adapters.server import Server
-from tests.gateway.api.harness import api, trace
+from tests.gateway.api.harness import STARTED, api, trace
 
 BASE_URL = "http://127.0.0.1:9090"
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -34,6 +35,9 @@ def test_no_request_is_a_500_and_every_answer_is_as_the_document_says(tmp_path: 
         served = runner.run(stack.enter_async_context(api(tmp_path, base_url=BASE_URL)))
         served.detector.servers["http://10.0.0.1:8000"] = Server("vllm")
         runner.run(served.record(trace()))
+        for number in range(20):
+            ended = Session(f"ended-{number}", STARTED, status="finished", group_id=f"g{number // 2}", group_size=2)
+            runner.run(served.store.create_session(ended))
         document = runner.run(served.client.get("/openapi.json")).json()
         schema = schemathesis.openapi.from_dict(document).include(path_regex="^/api/")
         cases = schema.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
