@@ -36,6 +36,8 @@ class Parting:
     """Ids of the earlier call from there until both are alike again; null where they are not."""
     gained: int | None
     """The same of the later one."""
+    head_text: str | None
+    """What both begin with; null where no tokenizer is known."""
     lost_text: str | None
     """Null where no tokenizer is known, or the two do not meet."""
     gained_text: str | None
@@ -68,6 +70,7 @@ def likely_cause(parting: Parting) -> Likely:
         or _of_answer(parting)
         or _of_prompt_text(parting)
         or _of_settings(parting)
+        or _of_template_head(parting)
         or _of_rendering(parting)
     )
 
@@ -147,6 +150,17 @@ def _of_settings(parting: Parting) -> Likely | None:
     words = f"{' and '.join(f'`{name}`' for name in changed)} changed, which the system prompt is rendered with"
     one, other = (settings.get(changed[0], b"").decode(errors="replace") for settings in (earlier, later))
     return Likely("system_prompt_changed", words, *texts.around(one, other))
+
+
+def _of_template_head(parting: Parting) -> Likely | None:
+    """A template may write a system prompt of its own, with the date in it."""
+    asked = next((message.text for message in parting.claim.earlier.messages if message.role == "user"), "")
+    if parting.region != "prompt" or parting.head_text is None or not asked.strip():
+        return None
+    if texts.collapsed(asked) in texts.collapsed(parting.head_text) or parting.lost is None:
+        return None
+    words = "what the template writes before the first question changed, though the messages did not"
+    return Likely("system_prompt_changed", words, parting.lost_text or "", parting.gained_text or "")
 
 
 def _of_rendering(parting: Parting) -> Likely:

@@ -119,9 +119,10 @@ def _broken(call: Call, claim: Claim, decode: Decode | None) -> Break:
 def _parting(call: Call, claim: Claim, path: TokenIds, decode: Decode | None) -> Parting:
     position = common(path, call.prompt)
     lost, gained = meeting(path.numpy()[position:], call.prompt.numpy()[position:]) or (None, None)
+    head_text = _text(decode, path, 0, position)
     lost_text = _text(decode, path, position, lost)
     gained_text = _text(decode, call.prompt, position, gained)
-    return Parting(call, claim, position, lost, gained, lost_text, gained_text)
+    return Parting(call, claim, position, lost, gained, head_text, lost_text, gained_text)
 
 
 def _text(decode: Decode | None, ids: TokenIds, begin: int, length: int | None) -> str | None:

@@ -169,6 +169,19 @@ def test_a_system_prompt_that_tells_the_time(tokenizer: bool) -> None:
     assert "10:02" in (broken.later.text or "")
 
 
+def test_a_date_that_the_template_writes() -> None:
+    """With a tokenizer alone: the messages do not tell of it."""
+    later = [ASKED, sent_back(HELLO), user("Go on.")]
+    traces = (
+        chat(0, [ASKED], HELLO, rendered=[system("Today is the 20th."), ASKED]),
+        chat(1, later, rendered=[system("Today is the 21st."), *later]),
+    )
+    broken = only_break(*traces, tokenizer=True)
+    assert (broken.cause, broken.region) == ("system_prompt_changed", "prompt")
+    assert "before the first question" in broken.detail
+    assert only_break(*traces).cause == "unknown"
+
+
 def test_tools_that_are_other_ones() -> None:
     look, see = ({"tools": [{"type": "function", "function": {"name": name}}]} for name in ("look", "see"))
     first = chat(0, [ASKED], HELLO, body=look)
