@@ -23,6 +23,9 @@ from storage.statements import Question, Statement, execute
 READERS: Final = 4
 _WRITER_WAITS_MS: Final = 1_000
 _READER_WAITS_MS: Final = 5_000
+_WRITER_CACHE_KIB: Final = 16 * 1024
+# Of each reader: what one goes through once, as an export does, is better left to the system's own cache.
+_READER_CACHE_KIB: Final = 2 * 1024
 
 
 class Database:
@@ -34,8 +37,8 @@ class Database:
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
         self._lock = lock
-        self._write_engine = _sqlite_engine(path, _WRITER_WAITS_MS, begin="BEGIN IMMEDIATE", size=1)
-        self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, begin="BEGIN", size=READERS + 1)
+        self._write_engine = _sqlite_engine(path, _WRITER_WAITS_MS, _WRITER_CACHE_KIB, begin="BEGIN IMMEDIATE", size=1)
+        self._read_engine = _sqlite_engine(path, _READER_WAITS_MS, _READER_CACHE_KIB, begin="BEGIN", size=READERS + 1)
 
     @classmethod
     def open(cls, place: str | Path) -> Self:
@@ -117,7 +120,7 @@ def is_trouble(exc: BaseException) -> bool:
     return exc.connection_invalidated or isinstance(exc, OperationalError) or type(exc) is DatabaseError
 
 
-def _sqlite_engine(path: Path, waits_ms: int, *, begin: str, size: int) -> Engine:
+def _sqlite_engine(path: Path, waits_ms: int, cache_kib: int, *, begin: str, size: int) -> Engine:
     url = URL.create("sqlite", database=str(path))
     engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
 
@@ -131,7 +134,7 @@ def _sqlite_engine(path: Path, waits_ms: int, *, begin: str, size: int) -> Engin
         # In WAL, NORMAL survives the death of the process; FULL the machine's too, for 2 ms a commit.
         cursor.execute("PRAGMA synchronous = NORMAL")
         cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute("PRAGMA cache_size = -16384")
+        cursor.execute(f"PRAGMA cache_size = -{cache_kib}")
         cursor.execute("PRAGMA journal_size_limit = 67108864")
         # SQLite would do it within a commit, for up to a second on a slow disk, while agents wait for their ends.
         cursor.execute("PRAGMA wal_autocheckpoint = 0")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -93,11 +94,11 @@ async def _page(
     while (seen < filters.limit and size < PAGE_BYTES) or not size:
         step = max(1, min(_STEP, filters.limit - seen))
         patience = 0 if size else deadline - time.monotonic()
-        sessions = (await with_news(lambda: walk.page(step), patience, request, parts)).items  # noqa: B023
-        if not sessions:
+        page = await with_news(partial(walk.page, step), patience, request, parts)
+        if not page.items:
             break
-        seen += len(sessions)
-        read = Reader(walk.store, each(sessions))
+        seen += len(page.items)
+        read = Reader(walk.store, each(page.items))
         while held := await read():
             items = await asyncio.to_thread(_encoded, rows, held)
             del held

@@ -13,7 +13,7 @@ from typing import IO, Any, Final, Self
 from gateway.commands.errors import CommandFailed
 
 # What is put there is seen when all of it is there; moving would be a copy.
-_OBJECT_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2"))
+_OBJECT_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "hf"))
 
 
 class CannotWrite(CommandFailed):

@@ -41,6 +41,7 @@ class FakeGateway:
     breaks: list[int] = field(default_factory=list)
     """Which exports, counted from 0, break off."""
     refusal: str | None = None
+    terminal: bool = False
     asked: list[dict[str, str]] = field(default_factory=list)
     shown: io.StringIO = field(default_factory=io.StringIO)
     slept: list[float] = field(default_factory=list)
@@ -94,7 +95,7 @@ class FakeGateway:
         self, destination: str, *, part: int = 2, since: datetime | None = None, of: str = "samples", **filters: str
     ) -> None:
         asked = Asked(of, "jsonl", filters, since=since)
-        console = Console(file=self.shown, force_terminal=False)
+        console = Console(file=self.shown, force_terminal=self.terminal, width=100)
         remote = Remote("http://gateway", None, httpx.MockTransport(self.handle))
         Export(remote, Destination.of(destination), asked, console, part, self.slept.append).run()
 

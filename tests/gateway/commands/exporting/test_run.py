@@ -148,3 +148,12 @@ def test_any_file_system_of_fsspec_is_a_destination() -> None:
         }
     finally:
         memory.rm("/bucket", recursive=True)
+
+
+@pytest.mark.parametrize("of", ["samples", "traces"])
+def test_a_bar_is_drawn_on_a_terminal_alone(tmp_path: Path, of: str) -> None:
+    for terminal in (True, False):
+        gateway = FakeGateway([Ended(name, at(20), "[r1]") for name in "abc"], terminal=terminal)
+        gateway.export(str(tmp_path / str(terminal)), of=of)
+        assert ("run=%5Br1%5D/day=2026-11-20" in gateway.shown.getvalue()) is terminal
+        assert "2 new parts, 6 bytes" in gateway.shown.getvalue()
