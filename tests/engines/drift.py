@@ -131,10 +131,13 @@ def _talk(agent: Agent, rollout: Rollout) -> int:
 
 def _sent_back(told: Message, rollout: Rollout) -> Message:
     text = told.get("content") or ""
-    message = {"role": "assistant", "content": text.strip() if rollout.trims else text}
-    if told.get("tool_calls"):
-        message["tool_calls"] = told["tool_calls"]
+    calls = told.get("tool_calls")
     thought = next((told[name] for name in _REASONING if told.get(name)), None)
+    if thought and not text and not calls:
+        text, thought = thought, None  # vLLM's parser takes an answer without a thought for one.
+    message = {"role": "assistant", "content": text.strip() if rollout.trims else text}
+    if calls:
+        message["tool_calls"] = calls
     if rollout.sends_reasoning and thought:
         message["reasoning_content"] = thought
     return message

@@ -210,6 +210,9 @@ def _by_text(parting: Parting, name: str, shown: tuple[str, str]) -> Likely | No
         return Likely("reserialised_tool_arguments", _WRITTEN_ANEW.format(name), *shown)
     if texts.same_but_space(lost, gained):
         return Likely("whitespace", f"the template writes {name} with other white space", *shown)
+    if texts.has_mark(gained) and not texts.has_mark(lost):
+        words = f"the template writes the marks of a thought into {name}, which were not sampled there"
+        return Likely("unknown", words, *shown)
     return None
 
 

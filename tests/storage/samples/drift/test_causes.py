@@ -294,6 +294,17 @@ def test_what_nobody_can_explain_is_unknown() -> None:
     assert only_break(*traces, tokenizer=True).cause == "unknown"
 
 
+def test_an_answer_that_comes_back_between_the_marks_of_a_thought() -> None:
+    """As a parser leaves it that takes an answer without a thought for one."""
+    taken = replace(choice(say("It is 24.")), text=None, reasoning="It is 24.")
+    first = replace(chat(0, [ASKED]), choices=(taken,))
+    marked = {"role": "assistant", "content": "<think>\nIt is 24.\n</think>\n\n"}
+    sent = {"role": "assistant", "content": "", "reasoning_content": "It is 24."}
+    later = chat(1, [ASKED, sent, user("Go on.")], rendered=[ASKED, marked, user("Go on.")])
+    broken = only_break(first, later, tokenizer=True)
+    assert (broken.cause, "marks of a thought" in broken.detail) == ("unknown", True)
+
+
 # Prompts without messages.
 
 FIRST = "user: What is the weather?\nassistant:"
