@@ -15,8 +15,8 @@ from storage.bases import Base
 from storage.database import Database
 from storage.jobs import Begin, Finish, Pin, Record
 from storage.memory import Memory, SessionMemory
-from storage.parents import ends_of
-from storage.tables import ends, sessions, traces
+from storage.parents import ends_of, pack
+from storage.tables import sessions, traces
 
 _NOT_OVERWRITTEN: Final = {"session_id", "trace_id", "turn"}
 
@@ -35,7 +35,6 @@ class _Rows:
     def __init__(self) -> None:
         self.running: list[dict[str, Any]] = []
         self.final: list[dict[str, Any]] = []
-        self.ends: list[dict[str, Any]] = []
         self.pins: dict[str, str] = {}
 
 
@@ -55,7 +54,6 @@ class Batches:
             where=traces.c.digest.is_(None),
         )
         self._upsert_final = database.prepare(upsert, columns)
-        self._insert_ends = database.prepare(database.insert(ends).on_conflict_do_nothing(), ends.c.keys())
         self._set_next_turn = database.prepare(_SET_NEXT_TURN, ("of", "next"))
         self._pin = database.prepare(_PIN, ("of", "to"))
 
@@ -125,18 +123,11 @@ class Batches:
         base = bases.pick(payload, row["parent_trace_id"])
         depth = 0 if base is None else base.depth + 1
         row |= self._payload_columns(payload, base, depth)
+        ends = ends_of(trace)
+        row["ends"] = pack(ends)
         rows.final.append(row)
-        for end in ends_of(trace):
+        for end in ends:
             known_ends.add(end)
-            rows.ends.append(
-                {
-                    "session_id": trace.session_id,
-                    "trace_id": end.trace_id,
-                    "index": end.index,
-                    "end_len": end.end_len,
-                    "digest": end.digest,
-                }
-            )
         bases.add(Base(trace.trace_id, depth, payload.text, payload.ids), extended=base)
 
     def _payload_columns(self, payload: codec.Payload, base: Base | None, depth: int) -> dict[str, Any]:
@@ -156,7 +147,6 @@ class Batches:
         self._set_next_turn.execute(db, [{"of": s, "next": next_turns[s]} for s in sorted(next_turns)])
         self._insert_running.execute(db, _ordered(rows.running))
         self._upsert_final.execute(db, _ordered(rows.final))
-        self._insert_ends.execute(db, _ordered(rows.ends))
         self._pin.execute(db, [{"of": s, "to": rows.pins[s]} for s in sorted(rows.pins)])
 
 
@@ -184,6 +174,6 @@ def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
 
 def _running_row(trace: Trace, turn: int) -> dict[str, Any]:
     row = codec.columns(trace)
-    row |= {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None}
+    row |= {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None, "ends": None}
     row |= {"text": deltas.plain(codec.running_payload(trace).text), "ids": None, "logprobs": None, "experts": None}
     return row

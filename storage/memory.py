@@ -18,9 +18,9 @@ from storage import sessions as session_rows
 from storage.bases import Base, Bases
 from storage.database import Database
 from storage.errors import CorruptTrace
-from storage.parents import End, Ends
+from storage.parents import Ends, unpack
 from storage.payloads import Payloads
-from storage.tables import ends, sessions, tombstones, traces
+from storage.tables import sessions, tombstones, traces
 
 _log: Final = logging.getLogger(__name__)
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -132,11 +132,11 @@ _KNOWN_OR_DELETED: Final = union_all(
 
 def _read_ends(db: Connection, session_id: str) -> Ends:
     rows = db.execute(
-        select(ends.c.trace_id, ends.c.index, ends.c.end_len, ends.c.digest)
-        .where(ends.c.session_id == session_id)
-        .order_by(ends.c.trace_id, ends.c.index)
+        select(traces.c.trace_id, traces.c.ends)
+        .where(traces.c.session_id == session_id, traces.c.ends.is_not(None))
+        .order_by(traces.c.trace_id)
     )
-    return Ends(End(*row) for row in rows)
+    return Ends(end for trace_id, packed in rows for end in unpack(trace_id, packed))
 
 
 def _read_bases(db: Connection, session_id: str) -> Bases:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,7 @@ from adapters.token_ids import TokenIds
 
 _DIGEST_SIZE: Final = 16
 _ID_WIDTH: Final = 4
+_PACKED: Final = struct.Struct(f"<II{_DIGEST_SIZE}s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,15 @@ def ends_of(trace: Trace) -> tuple[End, ...]:
         end_len = len(prompt) + len(choice.token_ids)
         found.append(End(trace.trace_id, choice.index, end_len, digest.digest()[:_DIGEST_SIZE]))
     return tuple(found)
+
+
+def pack(ends: Iterable[End]) -> bytes | None:
+    """The ends of one trace as bytes; null where there are none."""
+    return b"".join(_PACKED.pack(end.index, end.end_len, end.digest) for end in ends) or None
+
+
+def unpack(trace_id: str, packed: bytes) -> Iterator[End]:
+    return (End(trace_id, *fields) for fields in _PACKED.iter_unpack(packed))
 
 
 class Ends:

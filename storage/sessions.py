@@ -203,7 +203,7 @@ def remove(db: Connection, session_id: str) -> bool:
     of_it = tables.sessions.c.session_id == session_id
     if db.execute(select(tables.sessions.c.session_id).where(of_it).with_for_update()).first() is None:
         return False
-    for table in (tables.deliveries, tables.ends, tables.traces, tables.sessions):
+    for table in (tables.deliveries, tables.traces, tables.sessions):
         db.execute(delete(table).where(table.c.session_id == session_id))
     places.moved(db)
     db.execute(insert(tables.tombstones), {"session_id": session_id, "deleted_at": datetime.now(UTC)})

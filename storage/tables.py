@@ -150,6 +150,8 @@ traces: Final = Table(
     Column("ids", LargeBinary),
     Column("logprobs", LargeBinary),
     Column("experts", LargeBinary),
+    # Where each choice ends, for the prompts that go on from it; null where none may.
+    Column("ends", LargeBinary),
     Index("ix_traces_turn", "session_id", "turn", "trace_id"),
     Index("ix_traces_trace_id", "trace_id", "session_id"),
 )
@@ -158,16 +160,6 @@ Index(
     traces.c.gateway_id,
     sqlite_where=traces.c.status == "running",
     postgresql_where=traces.c.status == "running",
-)
-
-ends: Final = Table(
-    "ends",
-    metadata,
-    Column("session_id", String, primary_key=True),
-    Column("trace_id", String, primary_key=True),
-    Column("index", Integer, primary_key=True, autoincrement=False),
-    Column("end_len", Integer, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
 )
 
 claims: Final = Table(
