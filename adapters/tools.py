@@ -54,7 +54,9 @@ def _arguments(raw: Raw) -> str | None:
     return given if given is not None else bytes(raw).decode(errors="replace")
 
 
-class _Growing:
+class GrowingCall:
+    """One tool call as its pieces come."""
+
     __slots__ = ("arguments", "id", "name")
 
     def __init__(self) -> None:
@@ -62,7 +64,7 @@ class _Growing:
         self.name: str | None = None
         self.arguments: list[str] = []
 
-    def add(self, piece: ToolFragment) -> None:
+    def _add(self, piece: ToolFragment) -> None:
         self.id = self.id or piece.id
         # Some engines repeat the whole name with each piece; no known one gives it in equal halves.
         if piece.name and piece.name != self.name:
@@ -71,15 +73,50 @@ class _Growing:
             self.arguments.append(piece.arguments)
 
 
-class ToolCalls(ByColumn):
-    """The folding rule for `delta.tool_calls`: pieces belong together by index, by id where there is none."""
+class GrowingCalls:
+    """The calls that pieces make, in their order. Pieces belong together by index, by id where there is none."""
 
-    __slots__ = ("_at", "_calls")
+    __slots__ = ("_at", "calls")
+
+    def __init__(self) -> None:
+        self.calls: list[GrowingCall] = []
+        self._at: dict[int, GrowingCall] = {}
+
+    def add(self, piece: ToolFragment) -> GrowingCall:
+        """The call that the piece belongs to, with it."""
+        call = self._call_of(piece)
+        call._add(piece)
+        return call
+
+    def _call_of(self, piece: ToolFragment) -> GrowingCall:
+        if piece.position is not None:
+            call = self._at.get(piece.position)
+            if call is None or _begins_another(piece, call):
+                call = self._at[piece.position] = self._begin()
+            return call
+        if not self.calls:
+            return self._begin()
+        if piece.id is not None:
+            for call in self.calls:
+                if call.id == piece.id:
+                    return call
+        last = self.calls[-1]
+        return self._begin() if _begins_another(piece, last) or (piece.name and piece.id is None) else last
+
+    def _begin(self) -> GrowingCall:
+        call = GrowingCall()
+        self.calls.append(call)
+        return call
+
+
+class ToolCalls(ByColumn):
+    """The folding rule for `delta.tool_calls`."""
+
+    __slots__ = ("_growing",)
     settled = False
 
     def __init__(self) -> None:
-        self._calls: list[_Growing] = []
-        self._at: dict[int, _Growing] = {}
+        self._growing = GrowingCalls()
 
     def add(self, raw: Raw) -> None:
         try:
@@ -97,7 +134,7 @@ class ToolCalls(ByColumn):
 
     def _add(self, pieces: Iterable[ToolFragment]) -> None:
         for piece in pieces:
-            self._call_of(piece).add(piece)
+            self._growing.add(piece)
 
     def json(self) -> Raw:
         return Raw(
@@ -108,32 +145,12 @@ class ToolCalls(ByColumn):
                         "type": "function",
                         "function": {"name": call.name, "arguments": "".join(call.arguments)},
                     }
-                    for call in self._calls
+                    for call in self._growing.calls
                 ]
             )
         )
 
-    def _call_of(self, piece: ToolFragment) -> _Growing:
-        if piece.position is not None:
-            call = self._at.get(piece.position)
-            if call is None or _begins_another(piece, call):
-                call = self._at[piece.position] = self._begin()
-            return call
-        if not self._calls:
-            return self._begin()
-        if piece.id is not None:
-            for call in self._calls:
-                if call.id == piece.id:
-                    return call
-        last = self._calls[-1]
-        return self._begin() if _begins_another(piece, last) or (piece.name and piece.id is None) else last
 
-    def _begin(self) -> _Growing:
-        call = _Growing()
-        self._calls.append(call)
-        return call
-
-
-def _begins_another(piece: ToolFragment, call: _Growing) -> bool:
+def _begins_another(piece: ToolFragment, call: GrowingCall) -> bool:
     """A new id with a name is a new call, even under an index that was used: some servers count every call as 0."""
     return bool(piece.id and piece.name and call.id and piece.id != call.id)

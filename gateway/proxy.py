@@ -49,7 +49,8 @@ class Proxy:
         request_id = request_id_of(headers) or trace_id
         answer = AgentAnswer(
             send,
-            [("x-request-id", request_id), ("x-trace-id", trace_id)],
+            # Each API's clients look for it under a name of their own.
+            [("x-request-id", request_id), ("request-id", request_id), ("x-trace-id", trace_id)],
             keepalive_interval=self._settings.keepalive_interval,
         )
         self._parts.counters.in_flight += 1

@@ -8,8 +8,10 @@ from typing import Final
 from gateway.dialects.chat import ChatDialect
 from gateway.dialects.completions import CompletionsDialect
 from gateway.dialects.dialect import Dialect
+from gateway.dialects.messages.dialect import MessagesDialect
 
 ENDPOINTS: Final[Mapping[str, Dialect]] = {
     "/v1/chat/completions": ChatDialect(),
     "/v1/completions": CompletionsDialect(),
+    "/v1/messages": MessagesDialect(),
 }

@@ -1,0 +1,1 @@
+"""The `messages` dialect: Anthropic's Messages, translated to chat completions and back."""
