@@ -41,11 +41,11 @@ class Chosen:
 def choose(session: Session, traces: Iterable[Trace], options: SampleOptions) -> Chosen:
     """Raises ValueError for a trace of another session."""
     own = _in_order(session, traces)
-    superseded = {trace.retry_of for trace in own if trace.retry_of != trace.trace_id}
+    left_out: frozenset[str] = frozenset() if options.retries else superseded(own)
     nodes: list[Node] = []
     lost: list[Lost] = []
     for trace in own:
-        if (trace.purpose == "aux" and not options.aux) or (trace.trace_id in superseded and not options.retries):
+        if (trace.purpose == "aux" and not options.aux) or trace.trace_id in left_out:
             continue
         if trace.status == "running":
             if session.status != "open":
@@ -55,6 +55,12 @@ def choose(session: Session, traces: Iterable[Trace], options: SampleOptions) ->
             if reason is not None:
                 lost.append(Lost(trace, reason))
     return Chosen(tuple(nodes), tuple(lost))
+
+
+def superseded(traces: Iterable[Trace]) -> frozenset[str]:
+    """The ids of the attempts that another call repeats, however that one went: the agent did not get their answer."""
+    named = ((trace.retry_of, trace.trace_id) for trace in traces)
+    return frozenset(earlier for earlier, own in named if earlier is not None and earlier != own)
 
 
 def _in_order(session: Session, traces: Iterable[Trace]) -> Sequence[Trace]:

@@ -22,7 +22,7 @@ import msgspec
 from adapters.schema import Choice, Session, ToolCall, Trace
 from storage.formats.trainers.conversation import Message, added, conversation
 from storage.formats.trainers.parts import CannotShape, Row, beside
-from storage.samples.drift.agents import agent_of
+from storage.samples.agents import agent_of, user_agent
 from storage.samples.sample import Sample, SampledSpan
 
 SCHEMA_VERSION: Final = "ATIF-v1.8"
@@ -65,8 +65,7 @@ def _trace_of(sample: Sample, span: SampledSpan, traces: Mapping[str, Trace]) ->
 
 
 def _agent(session: Session, trace: Trace) -> Row:
-    told = next((value for name, value in trace.request.headers.items() if name.lower() == "user-agent"), "")
-    version = _VERSION.match(told)
+    version = _VERSION.match(user_agent(trace))
     return _without_none(
         name=agent_of(session, trace) or _UNKNOWN,
         version=version.group(1) if version else _UNKNOWN,

@@ -1,6 +1,5 @@
 """The drift report: where prompts stop extending what was sampled, and why. Pure, and never stored."""
 
-from storage.samples.drift.agents import agent_of
 from storage.samples.drift.report import (
     CAUSES,
     AgentDrift,
@@ -31,6 +30,5 @@ __all__ = [
     "SessionDrift",
     "Side",
     "Summary",
-    "agent_of",
     "drift_of",
 ]

@@ -9,7 +9,8 @@ from typing import Final
 from adapters.schema import Session, Trace
 from adapters.token_ids import TokenIds
 from storage.parents import Ends, ends_of
-from storage.samples.drift.agents import agent_of
+from storage.samples.agents import agent_of
+from storage.samples.chosen import superseded
 from storage.samples.drift.causes import Parting, likely_cause
 from storage.samples.drift.claims import Call, Calls, Claim
 from storage.samples.drift.history import Reader
@@ -36,9 +37,13 @@ def drift_of(session: Session, traces: Iterable[Trace], decoder: Callable[[Trace
 
 def _counted(traces: Iterable[Trace]) -> list[Trace]:
     """Without what no rollout is made of, in the order of turns."""
-    listed = [trace for trace in traces if trace.purpose != "aux" and trace.status != "running"]
-    superseded = {trace.retry_of for trace in listed}
-    kept = [trace for trace in listed if trace.trace_id not in superseded]
+    own = list(traces)
+    left_out = superseded(own)
+    kept = [
+        trace
+        for trace in own
+        if trace.purpose != "aux" and trace.status != "running" and trace.trace_id not in left_out
+    ]
     return sorted(kept, key=lambda trace: (trace.turn is None, trace.turn or 0, trace.started_at, trace.trace_id))
 
 

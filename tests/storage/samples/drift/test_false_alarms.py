@@ -118,6 +118,14 @@ def test_auxiliary_calls_and_superseded_attempts_are_left_out() -> None:
     assert words(*traces) == ["starts", "extends"]
 
 
+def test_attempts_are_superseded_here_as_they_are_for_samples() -> None:
+    """A call that names itself has superseded none; an attempt that still runs has."""
+    itself = chat(0, [ASKED], HELLO, retry_of="t0")
+    tried = chat(1, [ASKED, sent_back(HELLO), user("Go on.")])
+    again = chat(2, [ASKED, sent_back(HELLO), user("Go on.")], retry_of="t1", status="running")
+    assert [call.turn for call in drift(itself, tried, again).calls] == [0]
+
+
 def test_what_follows_a_call_without_exact_ids_is_not_judged() -> None:
     partial = chat(0, [ASKED], HELLO, fidelity="partial", fidelity_reason="fewer than counted")
     [first, later] = drift(partial, chat(1, [ASKED, sent_back(HELLO), user("Go on.")])).calls

@@ -1,4 +1,4 @@
-"""Who made a call, as far as anybody said: what reports are summed by."""
+"""Who made a call, as far as anybody said."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def agent_of(session: Session, trace: Trace) -> str | None:
     for told in (session.metadata.get("agent"), trace.harness.get("name")):
         if isinstance(told, str) and told:
             return told
-    product = _PRODUCT.match(_user_agent(trace))
+    product = _PRODUCT.match(user_agent(trace))
     return product.group() if product is not None else None
 
 
-def _user_agent(trace: Trace) -> str:
+def user_agent(trace: Trace) -> str:
+    """Empty where none was sent."""
     return next((value for name, value in trace.request.headers.items() if name.lower() == "user-agent"), "")
