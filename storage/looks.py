@@ -26,12 +26,12 @@ class Looks:
             loop = asyncio.get_running_loop()
             look = self._under_way[session_id] = loop.run_in_executor(self._readers, self._find, session_id)
 
-            def ended(ended: asyncio.Future[Session | None]) -> None:
+            def forget(ended: asyncio.Future[Session | None]) -> None:
                 if self._under_way.get(session_id) is ended:
                     del self._under_way[session_id]
                 ended.cancelled() or ended.exception()  # Whoever asked may have gone.
 
-            look.add_done_callback(ended)
+            look.add_done_callback(forget)
         return look
 
     def renew(self, session_id: str) -> None:

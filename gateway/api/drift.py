@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
 
-from adapters.schema import Purpose, Session, SessionStatus, Trace
+from adapters.schema import Purpose, Session, SessionStatus
 from gateway.api.encoding import encode
 from gateway.api.inputs import Cursor, Limit, Strict, Timestamp
 from gateway.api.listing import JSON
@@ -83,11 +82,7 @@ async def list_drift(filters: Annotated[DriftFilters, Query()], parts: Parts) ->
 async def _drift(session: Session, parts: ApiParts) -> SessionDrift:
     traces = await parts.store.whole_session(session.session_id)
     decoders = {name: await _decoder(name, parts) for name in {trace.backend for trace in traces}}
-    return await asyncio.to_thread(drift_of, session, traces, lambda trace: _of(decoders, trace))
-
-
-def _of(decoders: Mapping[str | None, Decode | None], trace: Trace) -> Decode | None:
-    return decoders[trace.backend]
+    return await asyncio.to_thread(drift_of, session, traces, lambda trace: decoders[trace.backend])
 
 
 async def _decoder(backend: str | None, parts: ApiParts) -> Decode | None:

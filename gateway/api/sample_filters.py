@@ -11,7 +11,7 @@ from gateway.api.inputs import Cursor, EndedStatus, Label, Limit, RunId, Strict,
 from gateway.settings.errors import unknown
 from storage.formats.shapes import SHAPES
 from storage.records import PAGE_LIMIT, EndedQuery
-from storage.samples.options import SampleOptions
+from storage.samples.options import LogprobsWanted, SampleOptions, SampleStyle
 
 _STATUSES: Final = get_args(EndedStatus)
 _LARGEST_VOCABULARY: Final = 2**31
@@ -46,7 +46,7 @@ Statuses: TypeAlias = Annotated[
 class SampleFields(Strict):
     """How a session's samples are built."""
 
-    style: Literal["merged", "traces"] = "merged"
+    style: SampleStyle = "merged"
     """A row for each path through a session, or for each choice of each call."""
     aux: bool = False
     """Calls of purpose `aux` too."""
@@ -54,7 +54,7 @@ class SampleFields(Strict):
     """Attempts that a later one repeats, too."""
     cut: bool = False
     """Answers that were cut short, too."""
-    logprobs: Literal["required", "optional"] = "required"
+    logprobs: LogprobsWanted = "required"
     require: Literal["complete"] | None = None
     """Nothing of a session that lost tokens."""
     fatal: bool = False
