@@ -106,15 +106,20 @@ def _sessions_of(query: TraceQuery) -> Select[tuple[str]]:
 
 
 def _after(wanted: Select[Any], query: TraceQuery) -> Select[Any]:
-    """In the list's order, from the cursor on."""
+    """In the list's order, from the cursor on, to its end."""
     c = traces.c
-    if query.session_id is not None:
-        if query.cursor is not None:
-            wanted = wanted.where(tuple_(c.turn, c.trace_id) > tuple_(*cursors.unpack(query.cursor, tuple[_Turn, str])))
-        return wanted.order_by(c.turn, c.trace_id)
+    place = (c.trace_id, c.session_id) if query.session_id is None else (c.turn, c.trace_id)
     if query.cursor is not None:
-        wanted = wanted.where(tuple_(c.trace_id, c.session_id) > tuple_(*cursors.unpack(query.cursor, tuple[str, str])))
-    return wanted.order_by(c.trace_id, c.session_id)
+        wanted = wanted.where(tuple_(*place) > tuple_(*_place(query, query.cursor)))
+    if query.end is not None:
+        wanted = wanted.where(tuple_(*place) <= tuple_(*_place(query, query.end)))
+    return wanted.order_by(*place)
+
+
+def _place(query: TraceQuery, cursor: str) -> tuple[object, ...]:
+    if query.session_id is None:
+        return cursors.unpack(cursor, tuple[str, str])
+    return cursors.unpack(cursor, tuple[_Turn, str])
 
 
 def _cursor(query: TraceQuery, last: Trace | AnyRow) -> str:

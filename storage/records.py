@@ -70,6 +70,8 @@ class TraceQuery:
     limit: int = PAGE_LIMIT
     """At most so many; a page also ends after some 32 MiB of decoded traces, with a `next`."""
     cursor: str | None = None
+    end: str | None = None
+    """A cursor, behind which nothing is wanted any more."""
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)

@@ -80,7 +80,7 @@ class ExportFilters(EndedFilters):
         return self.query() if self.status else self.model_copy(update={"status": ("finished",)}).query()
 
     def traces(self) -> TraceQuery:
-        told = self.model_dump(include=set(TraceQuery.__dataclass_fields__) - {"limit", "status"})
+        told = self.model_dump(include=set(TraceQuery.__dataclass_fields__) - {"limit", "status", "end"})
         return TraceQuery(**told, status=next((status for status in _TRACE if status in self.status), None))
 
 

@@ -36,25 +36,26 @@ async def trace_file(store: TraceStore, query: TraceQuery, file_format: FileForm
         return encoder.add([flat.row(trace) for trace in traces])
 
     headers = {}
-    if limit is not None and (following := await store.traces_end(replace(query, limit=limit))) is not None:
-        headers[NEXT_CURSOR] = following
-    return await streamed(file_of(_Reader(store, query, limit), encoder, encoded), encoder.media_type, headers)
+    reader = _Reader(store, query)
+    if limit is not None:
+        # What is recorded while the part is read must not push its last ones out, behind the cursor that was told.
+        end = await store.traces_end(replace(query, limit=limit))
+        headers = {} if end is None else {NEXT_CURSOR: end}
+        reader = _Reader(store, replace(query, end=end), ended=end is None)
+    return await streamed(file_of(reader, encoder, encoded), encoder.media_type, headers)
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Page after page, or so many traces. It keeps nothing of what it has given."""
+    """Page after page. It keeps nothing of what it has given."""
 
     store: TraceStore
     query: TraceQuery
-    left: int | None
     ended: bool = False
 
     async def __call__(self) -> tuple[Trace, ...]:
-        limit = _PAGE if self.left is None else min(_PAGE, self.left)
-        if self.ended or not limit:
+        if self.ended:
             return ()
-        page = await self.store.traces(replace(self.query, limit=limit))
-        self.left = None if self.left is None else self.left - len(page.items)
+        page = await self.store.traces(replace(self.query, limit=_PAGE))
         self.query, self.ended = replace(self.query, cursor=page.next), page.next is None
         return page.items

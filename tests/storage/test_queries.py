@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +8,7 @@ import pytest
 from adapters.schema import Trace
 from storage.errors import BadCursor
 from storage.queries import page
-from storage.records import SessionQuery, TraceQuery
+from storage.records import Page, SessionQuery, TraceQuery
 from storage.store import Store
 from tests.storage.examples import NOON, call, session
 
@@ -164,25 +161,8 @@ async def test_where_a_list_of_so_many_ends_is_known_before_any_of_it_is_read(st
         whole = (await store.traces(TraceQuery(**where))).items
         for limit in range(1, len(whole)):
             end = await store.traces_end(TraceQuery(**where, limit=limit))
-            rest = await store.traces(TraceQuery(**where, cursor=end))
-            assert rest.items == whole[limit:]
+            assert (await store.traces(TraceQuery(**where, end=end))) == Page(whole[:limit])
+            assert (await store.traces(TraceQuery(**where, cursor=end))).items == whole[limit:]
         behind = await store.traces_end(TraceQuery(**where))
         assert (await store.traces(TraceQuery(**where, cursor=behind))).items == ()
         assert await store.traces_end(TraceQuery(**where, cursor=behind)) is None
-
-
-async def test_a_whole_session_is_all_its_traces_by_turn_beyond_any_page(store: Store) -> None:
-    calls = [call("s") for _ in range(1_100)]
-    await asyncio.gather(*(store.finish(one, timeout=30) for one in (*calls, call("other"))))
-    whole = await store.whole_session("s")
-    assert [trace.trace_id for trace in whole] == [one.trace_id for one in calls]
-    assert await store.whole_session("never") == ()
-
-
-async def test_a_traces_session_is_found_without_reading_the_trace(store: Store, tmp_path: Path) -> None:
-    one = call("s")
-    await store.finish(one, timeout=5)
-    with sqlite3.connect(tmp_path / "rollouts.db") as db:
-        db.execute("UPDATE traces SET text = x'07'")
-    assert await store.session_id_of(one.trace_id) == "s"
-    assert await store.session_id_of("never") is None

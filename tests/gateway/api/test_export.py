@@ -90,6 +90,32 @@ async def test_parts_together_are_the_whole_and_each_names_the_next(tmp_path: Pa
         assert [row["session_id"] for row in await file(served, part)] == ["s7"]
 
 
+class Late(SimpleNamespace):
+    """A store into which, once a part's end is known, an earlier call comes."""
+
+    store: Store
+    late: Trace
+
+    async def traces(self, query: TraceQuery) -> Page[Trace]:
+        return await self.store.traces(query)
+
+    async def traces_end(self, query: TraceQuery) -> str | None:
+        end = await self.store.traces_end(query)
+        await self.store.finish(self.late, timeout=10)
+        return end
+
+
+async def test_a_trace_that_comes_while_a_part_is_read_pushes_none_out_of_it(tmp_path: Path) -> None:
+    late: Any = trace(1, "s1")
+    async with api(tmp_path, spoil=lambda store: Late(store=store, late=late)) as served:  # type: ignore[arg-type, return-value]
+        for number in (0, 2, 3):
+            await served.record(trace(number, "s1"))
+        part = await served.client.get("/api/export?of=traces&limit=2")
+        rest = await file(served, f"of=traces&limit=2&cursor={part.headers['x-next-cursor']}")
+    told = [json.loads(line)["trace_id"][-1] for line in part.content.splitlines()]
+    assert (told, [row["trace_id"][-1] for row in rest]) == (["0", "1", "2"], ["3"])
+
+
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
