@@ -51,6 +51,8 @@ class Trace:
     model: str | None = None
     backend: str | None = None
     engine: str | None = None
+    plan: str | None = None
+    """How the backend was asked: `streamed`, `buffered` (whole, and streamed to the agent) or `whole`."""
     weight_version: str | None = None
     parent_trace_id: str | None = None
     parent_index: int | None = None

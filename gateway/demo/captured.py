@@ -5,43 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
-import msgspec
+import numpy.typing as npt
 
 from adapters.scripts.speech import Speech
+from gateway.client import Choice, Trace
 from gateway.scripted import Call
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """The fields that the demo shows of a choice."""
-
-    index: int
-    token_ids: tuple[int, ...] | None = None
-    logprobs: tuple[float | None, ...] | None = None
-
-
-class Trace(msgspec.Struct, frozen=True):
-    """The fields that the demo shows of a trace."""
-
-    trace_id: str
-    turn: int
-    status: str
-    plan: str | None
-    fidelity: str
-    logprobs_fidelity: str
-    choices: tuple[Choice, ...]
-    prompt_token_ids: tuple[int, ...] | None = None
-    fidelity_reason: str | None = None
-    logprobs_reason: str | None = None
-
-    @property
-    def prompt(self) -> tuple[int, ...]:
-        return self.prompt_token_ids or ()
-
-    @property
-    def answer(self) -> tuple[int, ...]:
-        """What was sampled; the demo's calls have one choice."""
-        return (self.choices[0].token_ids or ()) if self.choices else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +29,7 @@ class Captured:
         ids: tuple[int, ...] = ()
         sampled: list[bool] = []
         for trace in self.traces:
-            prompt, answer = trace.prompt, trace.answer
+            prompt, answer = _prompt(trace), _answer(trace)
             if prompt[: len(ids)] != ids:
                 ids, sampled = (), []
             sampled += [False] * (len(prompt) - len(ids)) + [True] * len(answer)
@@ -70,7 +40,7 @@ class Captured:
     def unbroken(self) -> bool:
         """Whether each turn's prompt begins with all of the turn before."""
         return all(
-            later.prompt[: len(turn.prompt) + len(turn.answer)] == turn.prompt + turn.answer
+            _prompt(later)[: len(_prompt(turn)) + len(_answer(turn))] == _prompt(turn) + _answer(turn)
             for turn, later in pairwise(self.traces)
         )
 
@@ -94,16 +64,29 @@ def _defects(trace: Trace, call: Call) -> list[str]:
         found.append(f"fidelity is {trace.fidelity} ({trace.fidelity_reason})")
     if trace.logprobs_fidelity != "exact":
         found.append(f"no logprobs ({trace.logprobs_reason})")
-    if call.asked is None or trace.prompt_token_ids != call.asked.prompts[0]:
+    if call.asked is None or _prompt(trace) != call.asked.prompts[0]:
         found.append("other prompt ids than the server's")
     if [_sampled(choice) for choice in trace.choices] != [_said(speech) for speech in call.speeches]:
         found.append("other tokens or logprobs than the server sampled")
     return found
 
 
+def _prompt(trace: Trace) -> tuple[int, ...]:
+    return _values(trace.prompt_token_ids) or ()
+
+
+def _answer(trace: Trace) -> tuple[int, ...]:
+    """What was sampled; the demo's calls have one choice."""
+    return (_values(trace.choices[0].token_ids) or ()) if trace.choices else ()
+
+
 def _sampled(choice: Choice) -> tuple[object, object]:
-    return choice.token_ids, choice.logprobs
+    return _values(choice.token_ids), _values(choice.logprobs)
 
 
 def _said(speech: Speech) -> tuple[object, object]:
     return speech.ids, speech.logprobs
+
+
+def _values(array: npt.NDArray[Any] | None) -> tuple[Any, ...] | None:
+    return None if array is None else tuple(array.tolist())

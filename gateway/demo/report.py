@@ -33,7 +33,9 @@ def show_table(console: Console, sessions: Sequence[Captured]) -> None:
     for session in sessions:
         sequence = session.sequence
         sampled = sum(by_policy for _, by_policy in sequence)
-        logprobs = sum(len(choice.logprobs or ()) for trace in session.traces for choice in trace.choices)
+        logprobs = sum(
+            len(choice.logprobs) for trace in session.traces for choice in trace.choices if choice.logprobs is not None
+        )
         table.add_row(
             session.session_id,
             session.engine,

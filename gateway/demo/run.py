@@ -12,18 +12,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-import httpx
-import msgspec
 from rich.console import Console
 
 from adapters.scripts import TELLING
 from adapters.scripts.replies import by_turn
 from adapters.scripts.speech import Called, say
 from gateway.app import create_app
+from gateway.client import AsyncClient
 from gateway.commands.errors import CommandFailed
 from gateway.commands.program import typed
 from gateway.demo.agent import run_agent
-from gateway.demo.captured import Captured, Trace
+from gateway.demo.captured import Captured
 from gateway.demo.report import show_next, show_table, show_tokens
 from gateway.scripted import ScriptedServer, listening, running
 from gateway.settings import BackendSettings, Settings
@@ -33,16 +32,6 @@ _TURNS: Final = by_turn(
     say(calls=[Called("get_weather", '{"city": "London"}')]),
     say("It is 18 °C and sunny in Paris, and 11 °C with rain in London. ☂"),
 )
-
-
-class _NewSession(msgspec.Struct):
-    session_id: str
-    base_url: str
-    key: str
-
-
-class _Page(msgspec.Struct):
-    items: tuple[Trace, ...]
 
 
 def main(*, serve: bool, port: int | None) -> int:
@@ -76,10 +65,10 @@ async def _demo(console: Console, *, serve: bool, port: int) -> int:
         )
         gateway = await stack.enter_async_context(listening(create_app(settings), port=port, lifespan=True))
         console.print(f"A gateway on {gateway} before scripted servers in the shapes of {', '.join(TELLING)}.\n")
-        api = await stack.enter_async_context(httpx.AsyncClient(base_url=f"{gateway}/api", trust_env=False))
+        trainer = await stack.enter_async_context(AsyncClient(gateway))
         for engine, server in servers.items():
-            await _found_out(api, engine, server)
-        sessions = [await _rollout(console, api, engine, server) for engine, server in servers.items()]
+            await _found_out(trainer, engine, server)
+        sessions = [await _rollout(console, trainer, engine, server) for engine, server in servers.items()]
         show_table(console, sessions)
         show_tokens(console, sessions[0])
         defects = [defect for session in sessions for defect in session.defects(servers[session.engine].calls)]
@@ -94,22 +83,17 @@ async def _demo(console: Console, *, serve: bool, port: int) -> int:
         return 0
 
 
-async def _found_out(api: httpx.AsyncClient, engine: str, server: ScriptedServer) -> None:
+async def _found_out(trainer: AsyncClient, engine: str, server: ScriptedServer) -> None:
     """Have the gateway find out what the server is, so that the ledger then holds the agent's calls alone."""
-    (await api.post(f"/admin/backends/{engine}/probe")).raise_for_status()
+    await trainer.probe_backend(engine)
     server.requests.clear()
 
 
-async def _rollout(console: Console, api: httpx.AsyncClient, engine: str, server: ScriptedServer) -> Captured:
+async def _rollout(console: Console, trainer: AsyncClient, engine: str, server: ScriptedServer) -> Captured:
     """One session: made by its trainer, used by its agent, read back by its trainer."""
-    asked = {"session_id": f"demo-{engine}", "run_id": "demo", "group_id": "weather"}
-    created = await api.post("/sessions", json=asked)
-    session = msgspec.json.decode(created.raise_for_status().content, type=_NewSession)
-    console.print(f"[bold]{session.session_id}[/bold]  base_url = {session.base_url}")
-    await run_agent(
-        session.base_url, session.key, server.script.model, lambda said: console.print(f"  {said}", markup=False)
-    )
-    await api.post(f"/sessions/{session.session_id}/finish")
-    listed = await api.get(f"/sessions/{session.session_id}/traces")
-    page = msgspec.json.decode(listed.raise_for_status().content, type=_Page)
-    return Captured(session.session_id, engine, page.items)
+    async with trainer.session(session_id=f"demo-{engine}", run="demo", group="weather") as session:
+        console.print(f"[bold]{session.id}[/bold]  base_url = {session.base_url}")
+        await run_agent(
+            session.base_url, session.key, server.script.model, lambda said: console.print(f"  {said}", markup=False)
+        )
+    return Captured(session.id, engine, tuple([trace async for trace in trainer.traces(session=session.id)]))

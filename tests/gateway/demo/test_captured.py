@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+
+import numpy as np
 
 from adapters.scripts.asked import read
 from adapters.scripts.speech import Speech, say
-from gateway.demo.captured import Captured, Choice, Trace
+from gateway.client import Choice, Trace
+from gateway.demo.captured import Captured
 from gateway.scripted import Call
+
+STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
 def trace(turn: int, prompt: tuple[int, ...], speech: Speech, **different: object) -> Trace:
-    fields = {"status": "ok", "fidelity": "exact", "logprobs_fidelity": "exact", "plan": "streamed"} | different
-    choice = Choice(0, speech.ids, speech.logprobs)
-    return Trace(trace_id=f"t{turn}", turn=turn, choices=(choice,), prompt_token_ids=prompt, **fields)  # type: ignore[arg-type]
+    choice = Choice(0, np.array(speech.ids, np.int32), np.array(speech.logprobs, np.float64))
+    fields = {"status": "ok", "fidelity": "exact", "logprobs_fidelity": "exact", "choices": (choice,)} | different
+    ids = np.array(prompt, np.int32)
+    return Trace(f"t{turn}", "s", started_at=STARTED, turn=turn, prompt_token_ids=ids, **fields)  # type: ignore[arg-type]
 
 
 def call(speech: Speech) -> Call:
@@ -68,7 +75,7 @@ def test_a_call_without_a_trace_is_a_defect() -> None:
 
 
 def test_a_trace_without_choices_is_shown_as_nothing_sampled() -> None:
-    failed = Trace("t0", 0, "backend_error", None, "none", "none", ())
+    failed = Trace("t0", "s", "backend_error", "none", STARTED, turn=0)
     session = Captured("s", "e", (failed,))
     assert session.sequence == ()
     assert session.defects([call(YES)]) == ["e turn 0: status is backend_error"]
