@@ -14,6 +14,7 @@ import pytest
 
 from adapters.token_ids import TokenIds
 from storage.formats import flat, schemas, traces
+from storage.formats.columns import record_batch
 from storage.formats.parquet import Parquet
 from storage.formats.writers import FORMATS, Encoder, FileFormat, Row, encoder_of
 from tests.storage.formats.examples import TOOL_SAMPLE, same
@@ -74,6 +75,16 @@ def test_a_row_group_is_given_away_as_soon_as_the_next_row_would_be_too_much() -
     parquet.start()
     given = [len(parquet.add([long])) for _ in range(7)]
     assert [size > 0 for size in given] == [False, False, False, True, False, False, True]
+
+
+def test_row_groups_grow_where_they_come_to_be_many() -> None:
+    row = flat.row(TOOL_SAMPLE)
+    size = record_batch([row], schemas.FLAT).nbytes
+    parquet = Parquet(schemas.FLAT, group_bytes=size)
+    file = b"".join([parquet.start(), *(parquet.add([row]) for _ in range(516)), parquet.end()])
+    groups = pq.ParquetFile(io.BytesIO(file)).metadata
+    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert rows == [1] * 512 + [2, 2]
 
 
 def test_a_parquet_file_keeps_ids_plain_and_floats_split() -> None:
