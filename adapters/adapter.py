@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from adapters.answer_shape import Chunk, WholeAnswer
-from adapters.detect import Configured, Question, Replies
+from adapters.detect import Configured, Question, Replies, Reply
 from adapters.openai_shape import Shape
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
@@ -64,6 +64,14 @@ class Adapter(Protocol):
 
     def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:
         """The server without the feature whose flag it refused, to plan with once more; None if we did not cause it."""
+        ...
+
+    def counting(self, request: CanonicalRequest) -> Question | None:
+        """What to ask a server for the length of a chat's prompt; None of one that does not count."""
+        ...
+
+    def counted(self, reply: Reply) -> int | None:
+        """The tokens that such a reply tells; None where it tells none."""
         ...
 
     def recognise(self, replies: Replies) -> Server | None:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from adapters.answer_shape import Chunk, WholeAnswer
-from adapters.detect import Configured, Question, Replies, listed_models
+from adapters.detect import Configured, Question, Replies, Reply, listed_models
 from adapters.draft import Draft
 from adapters.errors import read_error
 from adapters.openai_shape import Shape, open_answer, open_chunk
 from adapters.plan import Plan
-from adapters.raw import open_object, text
+from adapters.raw import integer, join_object, open_object, text
 from adapters.read import read_answer
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion, LogprobsMode, PlanMode
@@ -26,6 +26,8 @@ COMPLETIONS: Final = "/v1/completions"
 PROCESSED_LOGPROBS: Final = "processed_logprobs"
 """The feature of a server that gives logprobs after temperature and penalties, where its engine's default is before."""
 
+_RENDERED: Final = ("model", "messages", "tools", "tool_choice", "chat_template_kwargs", "reasoning_effort")
+"""What a chat's prompt is made of."""
 _NUMBERS: Final = re.compile(r"v?(\d+(?:\.\d+)+)")
 _UNKNOWN_FIELD: Final = re.compile(
     r"(?i)extra.(inputs|fields)|unsupported parameter|unknown (field|parameter)|unrecognized"
@@ -77,6 +79,8 @@ class OpenAIEngine:
     """The forks, patches or kinds of worker that the capability table knows."""
     owners: ClassVar[frozenset[str]] = frozenset()
     """What stands under `owned_by` where this engine lists its models."""
+    counts_at: ClassVar[str | None] = None
+    """Where a server of this engine counts the tokens of a chat; null where it does not."""
     no_ids: ClassVar[str | None] = None
     """Why an engine without a `plan` of its own tells no ids, where there is more to say than that."""
 
@@ -188,6 +192,15 @@ class OpenAIEngine:
         )
         told = configured.version or configured.variant or configured.features
         return replace(server, known="configured") if told else server
+
+    def counting(self, request: CanonicalRequest) -> Question | None:
+        if self.counts_at is None or request.endpoint != "chat":
+            return None
+        rendered = {name: request.fields[name] for name in _RENDERED if name in request.fields}
+        return Question(self.counts_at, join_object(rendered))
+
+    def counted(self, reply: Reply) -> int | None:
+        return integer(reply.fields().get("count"))
 
     def probes(self, server: Server) -> tuple[Question, ...]:
         return ()

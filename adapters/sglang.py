@@ -75,6 +75,8 @@ class Sglang(OpenAIEngine):
 
     engine: ClassVar[str] = "sglang"
     shape = SHAPE
+    # Of messages in 0.5.23; where it knows prompts alone it refuses.
+    counts_at = "/v1/tokenize"
     since = SINCE
     assumed = ASSUMED
     asks: ClassVar[Mapping[str, tuple[str, ...]]] = {

@@ -64,6 +64,7 @@ class Vllm(OpenAIEngine):
 
     engine: ClassVar[str] = "vllm"
     shape: ClassVar[Shape] = SHAPE
+    counts_at = "/tokenize"
     since = (
         ((0,), frozenset({"logprobs", "usage"})),
         ((0, 10, 2), frozenset({"token_ids"})),

@@ -8,12 +8,14 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi import headers_of, send_whole
+from gateway.count_tokens import CountTokensEndpoint
 from gateway.dialects import openai_errors
 from gateway.dialects.dialect import Dialect
-from gateway.dialects.table import ENDPOINTS
+from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.proxy import Proxy, request_id_of
 from gateway.refusals import MethodNotAllowed, NotFound, Refusal
 from gateway.sessions import Sessions
+from gateway.token_counter import TokenCounter
 from storage.ids import new_id
 
 # An agent's base_url is the gateway's own, or that of one session.
@@ -59,7 +61,7 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1000})
         return
-    known = ", ".join([*ENDPOINTS, "/v1/models", "/api", "/docs"])
+    known = ", ".join([*ENDPOINTS, *COUNTERS, "/v1/models", "/api", "/docs"])
     await refuse(scope, send, NotFound(f"There is nothing at {scope['path']}. There is {known}."))
 
 
@@ -78,8 +80,11 @@ async def _send_json(
     )
 
 
-def agent_routes(proxy: Proxy, sessions: Sessions, list_models: Callable[[], Awaitable[bytes]]) -> list[BaseRoute]:
-    models = ModelsEndpoint(sessions, list_models)
+def agent_routes(
+    proxy: Proxy, sessions: Sessions, counter: TokenCounter, list_models: Callable[[], Awaitable[bytes]]
+) -> list[BaseRoute]:
     endpoints: dict[str, ASGIApp] = {path: AgentEndpoint(proxy, dialect) for path, dialect in ENDPOINTS.items()}
-    endpoints["/v1/models"] = models
+    for path, dialect in COUNTERS.items():
+        endpoints[path] = CountTokensEndpoint(dialect, sessions, counter, max_body_bytes=proxy.max_body_bytes)
+    endpoints["/v1/models"] = ModelsEndpoint(sessions, list_models)
     return [Route(prefix + path, endpoint) for prefix in _PREFIXES for path, endpoint in endpoints.items()]

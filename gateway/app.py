@@ -17,7 +17,7 @@ from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts
 from gateway.backends import Backends
 from gateway.detection import Detection
-from gateway.dialects.table import ENDPOINTS
+from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.health import Endpoint, Health
@@ -30,6 +30,7 @@ from gateway.request_id import WithRequestId
 from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
 from gateway.settings import Settings
+from gateway.token_counter import TokenCounter
 from gateway.upstream import Upstream
 from storage.ids import new_id
 from storage.store import Store
@@ -128,6 +129,7 @@ async def opened(
                 max_body_bytes=settings.max_body_bytes,
             ),
         )
+        counter = TokenCounter(backends, upstream, retokenizer, patience=settings.detect_timeout)
         models = partial(list_models, backends, upstream, patience=settings.detect_timeout)
         health = Health(store, backends, stopping)
         api = create_api(
@@ -146,8 +148,8 @@ async def opened(
         pages: list[BaseRoute] = [
             Route("/healthz", Endpoint(list)),
             Route("/readyz", Endpoint(health.problems)),
-            *documentation_routes(api, [*ENDPOINTS, "/v1/models"]),
+            *documentation_routes(api, [*ENDPOINTS, *COUNTERS, "/v1/models"]),
         ]
         others = WithRequestId(Router(pages, redirect_slashes=False, default=not_found))
-        calls: list[BaseRoute] = [*agent_routes(proxy, sessions, models), mounted(api)]
+        calls: list[BaseRoute] = [*agent_routes(proxy, sessions, counter, models), mounted(api)]
         yield Router(calls, redirect_slashes=False, default=others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -65,6 +65,24 @@ class Order:
     """Called with each plan before it is sent; raises to stop the call."""
 
 
+async def candidates_for(
+    backends: Backends, session_id: str, model: str | None, pinned: str | None
+) -> Sequence[Backend]:
+    """Backends to ask for a session's call, the best first. Raises NoBackendAvailable or ModelNotFound."""
+    await backends.know_all()
+    try:
+        return backends.candidates(session_id, model, pinned)
+    except NoBackend:
+        raise NoBackendAvailable() from None
+    except ModelNotServed:
+        # A model may have been loaded since the backends were last asked.
+        await backends.ask_models_again()
+    try:
+        return backends.candidates(session_id, model, pinned)
+    except ModelNotServed as exc:
+        raise ModelNotFound(str(exc), param="model") from None
+
+
 class Dispatcher:
     """Sends calls to backends. A second try only where nothing was sent, or no byte came back."""
 
@@ -75,7 +93,7 @@ class Dispatcher:
 
     async def dispatch(self, order: Order) -> Dispatched:
         """Raises Refusal or BackendRefused. The caller closes what it gets."""
-        candidates = await self._candidates(order)
+        candidates = await candidates_for(self._backends, order.session_id, order.request.model, order.pinned)
         failure: UpstreamError | None = None
         for attempt in range(_TRIES):
             backend = candidates[min(attempt, len(candidates) - 1)]
@@ -89,21 +107,6 @@ class Dispatcher:
             words = f"No backend could be reached. The last try was `{failure.backend}`: {failure.why}"
             raise NoBackendAvailable(words) from failure
         raise BadGateway(f"The backend `{failure.backend}` gave no answer: {failure.why}") from failure
-
-    async def _candidates(self, order: Order) -> list[Backend]:
-        await self._backends.know_all()
-        model = order.request.model
-        try:
-            return self._backends.candidates(order.session_id, model, order.pinned)
-        except NoBackend:
-            raise NoBackendAvailable() from None
-        except ModelNotServed:
-            # A model may have been loaded since the backends were last asked.
-            await self._backends.ask_models_again()
-        try:
-            return self._backends.candidates(order.session_id, model, order.pinned)
-        except ModelNotServed as exc:
-            raise ModelNotFound(str(exc), param="model") from None
 
     async def _ask(self, backend: Backend, order: Order) -> Dispatched:
         """One try at one backend. Raises NothingSent or NoAnswer where another try may be made."""

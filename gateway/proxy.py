@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -42,6 +42,10 @@ class Proxy:
     def __init__(self, parts: ExchangeParts, settings: ProxySettings) -> None:
         self._parts = parts
         self._settings = settings
+
+    @property
+    def max_body_bytes(self) -> int:
+        return self._settings.max_body_bytes
 
     async def serve(self, dialect: Dialect, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -115,18 +119,26 @@ class Proxy:
 
     async def _read(self, call: Call, receive: Receive) -> CanonicalRequest:
         """The body, parsed once. Raises Refusal or ClientGone."""
-        if call.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-            raise UnsupportedEncoding("Send the request body without a Content-Encoding.")
-        limit = self._settings.max_body_bytes
-        try:
-            call.body = body = await read_body(receive, call.headers, limit)
-        except BodyTooLarge as exc:
-            raise TooLarge(f"The request body is larger than {limit} bytes (`max_body_bytes`).") from exc
-        read = call.dialect.read
-        try:
-            return await asyncio.to_thread(read, body) if len(body) > LARGE_BODY else read(body)
-        except BadRequest as exc:
-            raise InvalidRequest(exc.error) from exc
+        call.body = await read_whole(receive, call.headers, self._settings.max_body_bytes)
+        return await parsed(call.dialect.read, call.body)
+
+
+async def read_whole(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
+    """A request's body. Raises Refusal or ClientGone."""
+    if headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+        raise UnsupportedEncoding("Send the request body without a Content-Encoding.")
+    try:
+        return await read_body(receive, headers, limit)
+    except BodyTooLarge as exc:
+        raise TooLarge(f"The request body is larger than {limit} bytes (`max_body_bytes`).") from exc
+
+
+async def parsed(read: Callable[[bytes], CanonicalRequest], body: bytes) -> CanonicalRequest:
+    """What a dialect reads in a body. Raises InvalidRequest."""
+    try:
+        return await asyncio.to_thread(read, body) if len(body) > LARGE_BODY else read(body)
+    except BadRequest as exc:
+        raise InvalidRequest(exc.error) from exc
 
 
 async def _watch(call: Call, task: asyncio.Task[None], receive: Receive) -> None:

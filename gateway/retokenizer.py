@@ -66,6 +66,16 @@ class Retokenizer:
         why = f"no ids could be made from the text: {why}"
         return replace(completion, anomalies=(*completion.anomalies, why[:500]))
 
+    async def prompt_tokens(self, tokenizer: str, request: CanonicalRequest) -> int | None:
+        """How long the request's prompt is; None where this tokenizer can't tell."""
+        try:
+            encoder = await self._encoder(tokenizer)
+            ids = self._in_thread(lambda: encoder.prompt(request, 0))
+            return len(await asyncio.wait_for(asyncio.shield(ids), self._timeout))
+        except (TokenizerUnavailable, TimeoutError, ValueError) as exc:
+            logger.warning("the tokenizer %s could not count a prompt: %s", tokenizer, exc)
+            return None
+
     async def decoder(self, tokenizer: str) -> Callable[[TokenIds], str]:
         """What makes text of ids; it blocks. Raises TokenizerUnavailable."""
         return (await self._encoder(tokenizer)).decode

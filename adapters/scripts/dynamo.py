@@ -37,6 +37,7 @@ _NVEXT: Final = (
 class DynamoScript:
     engine: ClassVar[str] = "dynamo"
     tells_ids: ClassVar[bool] = True
+    counts_at: ClassVar[str | None] = None
     model: str
     version: str = "1.6.1"
     variant: str | None = None

@@ -16,6 +16,7 @@ from adapters.scripts.speech import Speech, Token
 class OpenAIScript:
     engine: ClassVar[str] = "openai"
     tells_ids: ClassVar[bool] = False
+    counts_at: ClassVar[str | None] = None
     model: str
     version: str = "1"
     variant: str | None = None

@@ -55,6 +55,8 @@ class EngineScript(Protocol):
     engine: ClassVar[str]
     tells_ids: ClassVar[bool]
     """Whether it tells token ids at all."""
+    counts_at: ClassVar[str | None]
+    """The path where it counts the tokens of a chat; null where it does not."""
 
     @property
     def model(self) -> str: ...

@@ -37,6 +37,7 @@ class _Flags(msgspec.Struct, frozen=True):
 class SglangScript:
     engine: ClassVar[str] = "sglang"
     tells_ids: ClassVar[bool] = True
+    counts_at: ClassVar[str | None] = "/v1/tokenize"
     model: str
     version: str = "0.5.23"
     variant: str | None = None

@@ -31,6 +31,7 @@ class _Flags(msgspec.Struct, frozen=True):
 class VllmScript:
     engine: ClassVar[str] = "vllm"
     tells_ids: ClassVar[bool] = True
+    counts_at: ClassVar[str | None] = "/tokenize"
     model: str
     version: str = "0.33.0"
     tokens_per_chunk: int = 1

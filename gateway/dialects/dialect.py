@@ -52,3 +52,14 @@ class Dialect(Protocol):
 
     def error_body(self, status: int, error: schema.Error) -> bytes:
         """The JSON body of a refusal, in the shape that this dialect's clients parse."""
+
+
+class CountingDialect(Protocol):
+    """A dialect whose clients may ask how long a prompt is. Pure."""
+
+    def read_count(self, body: bytes) -> CanonicalRequest:
+        """Raises BadRequest."""
+
+    def count_body(self, tokens: int) -> bytes: ...
+
+    def error_body(self, status: int, error: schema.Error) -> bytes: ...

@@ -7,11 +7,15 @@ from typing import Final
 
 from gateway.dialects.chat import ChatDialect
 from gateway.dialects.completions import CompletionsDialect
-from gateway.dialects.dialect import Dialect
+from gateway.dialects.dialect import CountingDialect, Dialect
 from gateway.dialects.messages.dialect import MessagesDialect
 
 ENDPOINTS: Final[Mapping[str, Dialect]] = {
     "/v1/chat/completions": ChatDialect(),
     "/v1/completions": CompletionsDialect(),
     "/v1/messages": MessagesDialect(),
+}
+
+COUNTERS: Final[Mapping[str, CountingDialect]] = {
+    "/v1/messages/count_tokens": MessagesDialect(),
 }

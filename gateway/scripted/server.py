@@ -86,6 +86,8 @@ class ScriptedServer:
             return whole({"error": {"message": "Invalid API key", "code": 401}}, status=401), HEALTHY
         if call.route in _ENDPOINTS and call.method == "POST":
             return self._inference(call, _ENDPOINTS[call.route]), self.faults.popleft() if self.faults else self.fault
+        if call.route == self.script.counts_at and call.method == "POST":
+            return self._counted(call), HEALTHY
         page = self.script.page(call.route) if call.method == "GET" else None
         return page or self.script.missing(call.method, call.route), HEALTHY
 
@@ -96,6 +98,13 @@ class ScriptedServer:
             return self.script.unreadable(exc)
         call.speeches = said(call.asked, self.reply(call.asked))
         return self.script.answer(call.asked, call.speeches, Stamp(f"{len(self.requests):032x}", _CREATED))
+
+    def _counted(self, call: Call) -> Answer:
+        try:
+            (prompt,) = read("chat", call.body, {}).prompts
+        except BadRequest as exc:
+            return self.script.unreadable(exc)
+        return whole({"count": len(prompt), "max_model_len": 32768, "tokens": prompt})
 
 
 async def _gone(receive: Receive) -> None:

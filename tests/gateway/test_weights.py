@@ -24,6 +24,7 @@ from gateway.retokenizer import Retokenizer
 from gateway.scripted import Fault, ScriptedServer, listening, running
 from gateway.sessions import Sessions
 from gateway.settings import BackendSettings
+from gateway.token_counter import TokenCounter
 from gateway.upstream import Upstream
 from storage.store import Store
 from tests.gateway.harness import CHAT, HELLO, gateway, traces_in
@@ -53,7 +54,8 @@ async def serving(tmp_path: Path, *backends: Backend) -> AsyncIterator[httpx.Asy
                 counters=Counters(),
             )
             proxy = Proxy(parts, ProxySettings("gateway-1", keepalive_interval=10.0, max_body_bytes=1 << 20))
-            app = Router([*agent_routes(proxy, sessions, _no_models)])
+            counter = TokenCounter(known, upstream, parts.retokenizer, patience=2.0)
+            app = Router([*agent_routes(proxy, sessions, counter, _no_models)])
             async with listening(app) as url, httpx.AsyncClient(base_url=url, trust_env=False) as agent:
                 yield agent
     finally:

@@ -31,6 +31,7 @@ class Twisted:
 
     engine: ClassVar[str] = "twisted"
     tells_ids: ClassVar[bool] = True
+    counts_at: ClassVar[str | None] = None
     script: EngineScript
     twist: Callable[[Sequence[Frame]], Sequence[Frame]]
 

@@ -77,6 +77,9 @@ class MessagesDialect:
         """A request of `count_tokens`: the same without a limit."""
         return _read(_opened(body))
 
+    def count_body(self, tokens: int) -> bytes:
+        return msgspec.json.encode({"input_tokens": tokens})
+
     def responder(self, request: CanonicalRequest) -> MessagesResponder:
         assert isinstance(request, MessagesRequest)
         return MessagesResponder(request)
