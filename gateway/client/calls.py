@@ -86,6 +86,8 @@ def export(filters: Mapping[str, Any]) -> Call[None]:
 
 def claim(wanted: Mapping[str, Any], *, wait: float) -> Call[Claim | None]:
     body = fields(wanted) | ({"wait": wait} if wait else {})
+    if "purpose" in wanted:
+        body["purpose"] = wanted["purpose"]  # Null says something here: any.
     return Call("POST", "/api/claims", lambda told: reader(Claim.of)(told) if told else None, body=body, wait=wait)
 
 

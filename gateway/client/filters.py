@@ -136,6 +136,7 @@ class ExportFilters(SessionChoice, SampleOptions, total=False):
     backend: str
     fidelity: Fidelity
     weight_version: str
+    dialect: str
 
 
 class GroupFilters(Paging, total=False):
@@ -165,8 +166,8 @@ class ClaimFilters(TypedDict, total=False):
     """The size of groups whose sessions do not say."""
     statuses: Sequence[Ending]
     """`finished` unless said otherwise."""
-    purpose: Purpose
-    """`train` unless said otherwise."""
+    purpose: Purpose | None
+    """`train` unless said otherwise; None is any, evaluations too."""
 
 
 class BackendFields(TypedDict, total=False):

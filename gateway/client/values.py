@@ -159,6 +159,8 @@ class Backend:
     """How the engine is known; null before the backend was asked."""
     weight_version: str | None = None
     tokenizer: str | None = None
+    api_key_env: str | None = None
+    """The gateway's environment variable that has its key."""
     source: str | None = None
     """`config`, or `api` where it was added over HTTP."""
     health: Literal["up", "down", "unknown"] = "unknown"

@@ -51,6 +51,14 @@ def test_groups_are_claimed_when_they_are_complete(gateway: Reached) -> None:
         assert (work.group_ids, work.session_ids) == (("g1",), ("s-1", "s-2"))
 
 
+def test_evaluations_are_claimed_where_they_are_asked_for(gateway: Reached) -> None:
+    rollout(gateway, "s-1", run_id="r1", purpose="eval")
+    with gateway.client.claim(run="r1") as work:
+        assert not work
+    with gateway.client.claim(run="r1", purpose=None) as work:
+        assert work.session_ids == ("s-1",)
+
+
 def test_a_late_acknowledgement_is_refused(gateway: Reached) -> None:
     rollout(gateway, "s-1", run_id="r1")
     with pytest.raises(ClaimExpired), gateway.client.claim(run="r1", lease=0.05):
