@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl, Limit
+from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl, Limit, remote, told
 from gateway.cli_training import training
 from gateway.commands.errors import CommandFailed
 
@@ -141,8 +141,8 @@ def list_sessions(
 
     Into a pipe its columns are separated by tabs.
     """
-    filters = {"run_id": run, "group_id": group, "status": status, "limit": limit, "cursor": cursor}
-    _reader(url, api_key, as_json).sessions({key: value for key, value in filters.items() if value is not None})
+    filters = told(run_id=run, group_id=group, status=status, cursor=cursor)
+    _reader(url, api_key, as_json).sessions(filters | {"limit": str(limit)})
 
 
 @sessions.command("show")
@@ -169,15 +169,8 @@ def list_traces(
     From the oldest on, those of one --session by their turns; --cursor goes on where the page before ended. Into a pipe
     its columns are separated by tabs.
     """
-    filters = {
-        "session_id": session,
-        "run_id": run,
-        "status": status,
-        "fidelity": fidelity,
-        "limit": limit,
-        "cursor": cursor,
-    }
-    _reader(url, api_key, as_json).traces({key: value for key, value in filters.items() if value is not None})
+    filters = told(session_id=session, run_id=run, status=status, fidelity=fidelity, cursor=cursor)
+    _reader(url, api_key, as_json).traces(filters | {"limit": str(limit)})
 
 
 @traces.command("show")
@@ -206,8 +199,7 @@ def _settings(config: Path | None, flags: Mapping[str, object]) -> Settings:
 
 
 def _reader(url: str, api_key: str | None, as_json: bool) -> Reader:
-    from rich.console import Console
-
     from gateway.commands.reading import Reader
+    from gateway.commands.screen import Screen
 
-    return Reader(url.rstrip("/"), api_key, Console(), Console(stderr=True), as_json)
+    return Reader(remote(url, api_key), Screen.standard(as_json=as_json))

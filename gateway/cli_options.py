@@ -1,10 +1,15 @@
-"""Options that several commands have."""
+"""Options that several commands have, and what these come to."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from gateway.commands.remote import Remote
+
+Value = TypeVar("Value")
 
 GatewayUrl = Annotated[str, typer.Option("--url", envvar="ROLLOUT_GATEWAY_URL", help="Where the gateway is.")]
 ApiKey = Annotated[
@@ -17,3 +22,14 @@ Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, a
 LOCAL: Final = "http://127.0.0.1:9090"
 WRONG_USE: Final = 2
 """The exit status of a command that can't be what was meant."""
+
+
+def remote(url: str, api_key: str | None) -> Remote:
+    from gateway.commands.remote import Remote
+
+    return Remote(url.rstrip("/"), api_key)
+
+
+def told(**options: Value | None) -> dict[str, Value]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}

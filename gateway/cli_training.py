@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl
+from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl, remote, told
 from gateway.commands.errors import CommandFailed
 
 training = typer.Typer()
@@ -36,19 +36,16 @@ def samples(
 
     Into a pipe its columns are separated by tabs.
     """
-    from rich.console import Console
-
-    from gateway.commands.remote import Remote
     from gateway.commands.samples import Samples
+    from gateway.commands.screen import Screen
 
-    filters: dict[str, str | None] = {"style": style, "fatal": "true" if fatal else None}
-    listing = {"run_id": run, "group_id": group, "status": ",".join(status or ()) or None, "cursor": cursor}
+    chosen = told(run_id=run, group_id=group, status=_listed(status), cursor=cursor)
+    filters = told(style=style, fatal="true" if fatal else None)
     if session is None:
-        filters |= listing | {"limit": str(limit or 20)}
-    elif limit is not None or any(listing.values()):
-        raise CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
-    told = {name: value for name, value in filters.items() if value is not None}
-    Samples(Remote(url.rstrip("/"), api_key), Console(), Console(stderr=True), as_json).show(session, told)
+        filters |= chosen | {"limit": str(limit or 20)}
+    elif chosen or limit is not None:
+        raise _one_is_whole()
+    Samples(remote(url, api_key), Screen.standard(as_json=as_json)).show(session, filters)
 
 
 @training.command()
@@ -81,7 +78,6 @@ def export(
     from rich.console import Console
 
     from gateway.commands.exporting import Asked, Destination, Export
-    from gateway.commands.remote import Remote
 
     asked = Asked.of_words(
         of,
@@ -91,14 +87,14 @@ def export(
             "run_id": run,
             "group_id": group,
             "session_id": session,
-            "status": ",".join(status or ()) or None,
+            "status": _listed(status),
             "style": style,
         },
         where or (),
         since=since,
         until=until,
     )
-    Export(Remote(url.rstrip("/"), api_key), Destination.of(destination), asked, Console(), part).run()
+    Export(remote(url, api_key), Destination.of(destination), asked, Console(), part).run()
 
 
 @training.command()
@@ -117,17 +113,22 @@ def drift(
 
     Of one SESSION every break with the two texts; else sums by run and agent, with an example of each cause.
     """
-    from rich.console import Console
-
     from gateway.commands.drift import Drift
-    from gateway.commands.remote import Remote
+    from gateway.commands.screen import Screen
 
-    report = Drift(Remote(url.rstrip("/"), api_key), Console(), Console(stderr=True), as_json)
-    filters = {"run_id": run, "group_id": group, "agent": agent, "status": status}
-    chosen = {name: value for name, value in filters.items() if value is not None}
+    report = Drift(remote(url, api_key), Screen.standard(as_json=as_json))
+    chosen = told(run_id=run, group_id=group, agent=agent, status=status)
     if session is None:
         report.runs(chosen)
     elif chosen:
-        raise CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
+        raise _one_is_whole()
     else:
         report.session(session)
+
+
+def _listed(statuses: list[str] | None) -> str | None:
+    return ",".join(statuses) if statuses else None
+
+
+def _one_is_whole() -> CommandFailed:
+    return CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)

@@ -9,11 +9,10 @@ from typing import Final
 from urllib.parse import quote
 
 import msgspec
-from rich.console import Console
 
-from gateway.commands import table
 from gateway.commands.remote import Filters, Remote
-from gateway.commands.table import Column
+from gateway.commands.screen import Screen
+from gateway.commands.table import Column, printable
 
 _LINE_END: Final = "⏎"
 
@@ -80,16 +79,13 @@ class Drift:
     """A running gateway's report, and where to show it."""
 
     remote: Remote
-    console: Console
-    notes: Console
-    """For what is said about a report and is no line of it."""
-    as_json: bool
+    screen: Screen
 
     def session(self, session_id: str) -> None:
         """Each break of one session, with the two texts. Raises CannotRead."""
         path = f"/api/sessions/{quote(session_id, safe='')}/drift"
-        if self.as_json:
-            return self._json(self.remote.get(path, {}))
+        if self.screen.as_json:
+            return self.screen.json(self.remote.get(path, {}))
         told = self.remote.read(path, {}, _Session)
         self._line(f"{told.session_id}: {_summed(told.counts)}")
         for broken in (call.broken for call in told.calls if call.broken is not None):
@@ -101,9 +97,9 @@ class Drift:
         pages = list(self._pages(filters))
         agents = _merged(agent for page in pages for agent in page.items)
         complete = all(page.complete for page in pages)
-        if self.as_json:
+        if self.screen.as_json:
             sessions = sum(page.sessions for page in pages)
-            return self._json(msgspec.json.encode({"items": agents, "sessions": sessions, "complete": complete}))
+            return self.screen.json(msgspec.json.encode({"items": agents, "sessions": sessions, "complete": complete}))
         self._table(agents)
         for agent in agents:
             for cause, example in agent.examples.items():
@@ -111,9 +107,7 @@ class Drift:
                 caller = agent.agent or "nobody named"
                 self._line(f"{cause}, {agent.counts.causes[cause]} of {caller}, for example in {example.session_id}:")
                 self._break(msgspec.json.decode(example.broken, type=_Break))
-        if not complete:
-            self.notes.out("Not complete yet: a gateway still has traces in its spool.", highlight=False)
-        return None
+        return self.screen.note_incomplete(complete=complete)
 
     def _pages(self, filters: Filters) -> Iterator[_Page]:
         page = self.remote.read("/api/drift", filters, _Page)
@@ -133,9 +127,7 @@ class Drift:
             Column("breaks", 3, tuple(str(each.breaks) for each in counts)),
             Column("causes", 6, tuple(_causes(each) for each in counts)),
         )
-        left_out = table.show(self.console, columns)
-        if left_out:
-            self.notes.out(f"No room for: {', '.join(left_out)}. A wider window, a pipe and --json have them.")
+        self.screen.table(columns)
 
     def _break(self, broken: _Break) -> None:
         call = f"call {broken.turn}" if broken.turn is not None else broken.trace_id
@@ -144,10 +136,7 @@ class Drift:
         self._line(f"  now     {broken.later.text or ''}")
 
     def _line(self, text: str) -> None:
-        self.console.out(table.printable(text.replace("\n", _LINE_END)), highlight=False)
-
-    def _json(self, body: bytes) -> None:
-        self.console.out(msgspec.json.format(body, indent=2).decode(), highlight=False)
+        self.screen.line(printable(text.replace("\n", _LINE_END)))
 
 
 def _merged(agents: Iterable[_Agent]) -> list[_Agent]:

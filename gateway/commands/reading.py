@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-import httpx
 import msgspec
-from rich.console import Console
 
-from gateway.commands import table
 from gateway.commands.remote import Filters, Remote, decode
+from gateway.commands.screen import Screen
 from gateway.commands.table import Column
 
 Item = TypeVar("Item")
@@ -72,18 +70,13 @@ class Page(msgspec.Struct, Generic[Item]):
 class Reader:
     """A running gateway's `/api`, and where to show what it says."""
 
-    url: str
-    key: str | None
-    console: Console
-    notes: Console
-    """For what is said about a list and is no line of it."""
-    as_json: bool
-    transport: httpx.BaseTransport | None = None
+    remote: Remote
+    screen: Screen
 
     def sessions(self, filters: Filters) -> None:
-        body = self._get("/api/sessions", filters)
-        if self.as_json:
-            return self._print(body)
+        body = self.remote.get("/api/sessions", filters)
+        if self.screen.as_json:
+            return self.screen.json(body)
         page = decode(body, Page[SessionRow])
         rows = page.items
         columns = (
@@ -97,12 +90,12 @@ class Reader:
         return self._show(columns, page.next, page.complete)
 
     def session(self, session_id: str) -> None:
-        self._print(self._get(f"/api/sessions/{quote(session_id, safe='')}", {}))
+        self.screen.json(self.remote.get(f"/api/sessions/{quote(session_id, safe='')}", {}))
 
     def traces(self, filters: Filters) -> None:
-        if self.as_json:
-            return self._print(self._get("/api/traces", filters))
-        body = self._get("/api/traces", {**filters, "fields": _LISTED})
+        if self.screen.as_json:
+            return self.screen.json(self.remote.get("/api/traces", filters))
+        body = self.remote.get("/api/traces", {**filters, "fields": _LISTED})
         page = decode(body, Page[TraceRow])
         rows = page.items
         columns = (
@@ -120,9 +113,9 @@ class Reader:
         return self._show(columns, page.next, page.complete)
 
     def trace(self, trace_id: str) -> None:
-        body = self._get(f"/api/traces/{quote(trace_id, safe='')}", {})
-        if self.as_json:
-            return self._print(body)
+        body = self.remote.get(f"/api/traces/{quote(trace_id, safe='')}", {})
+        if self.screen.as_json:
+            return self.screen.json(body)
         row = decode(body, TraceRow)
         facts = [
             ("trace_id", row.trace_id),
@@ -143,29 +136,14 @@ class Reader:
             facts.append(("  token_ids", _ids(choice.token_ids)))
             facts.extend((f"  {name}", text) for name in ("reasoning", "text") if (text := getattr(choice, name)))
         for name, fact in facts:
-            self._line(f"{name:<18}{fact}")
+            self.screen.line(f"{name:<18}{fact}")
         return None
 
-    def _get(self, path: str, filters: Filters) -> bytes:
-        return Remote(self.url, self.key, self.transport).get(path, filters)
-
-    def _print(self, body: bytes) -> None:
-        self._line(msgspec.json.format(body, indent=2).decode())
-
-    def _line(self, text: str) -> None:
-        self.console.out(text, highlight=False)
-
     def _show(self, columns: Sequence[Column], following: str | None, complete: bool) -> None:
-        left_out = table.show(self.console, columns)
-        if left_out:
-            self._note(f"No room for: {', '.join(left_out)}. A wider window, a pipe and --json have them.")
+        self.screen.table(columns)
         if following is not None:
-            self._note(f"There is more, and newer: --cursor {following}")
-        if not complete:
-            self._note("Not complete yet: a gateway still has traces in its spool.")
-
-    def _note(self, text: str) -> None:
-        self.notes.out(text, highlight=False)
+            self.screen.note(f"There is more, and newer: --cursor {following}")
+        self.screen.note_incomplete(complete=complete)
 
 
 def _text(value: object) -> str:

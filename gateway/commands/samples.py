@@ -7,10 +7,9 @@ from typing import Final
 from urllib.parse import quote
 
 import msgspec
-from rich.console import Console
 
-from gateway.commands import table
-from gateway.commands.remote import Filters, Remote, decode
+from gateway.commands.remote import Filters, Remote
+from gateway.commands.screen import Screen
 from gateway.commands.table import Column
 
 # Arrays as base64: a table counts what is in them.
@@ -47,29 +46,18 @@ class Samples:
     """A running gateway's samples, and where to show them."""
 
     remote: Remote
-    console: Console
-    notes: Console
-    """For what is said about a list and is no line of it."""
-    as_json: bool
+    screen: Screen
 
     def show(self, session_id: str | None, filters: Filters) -> None:
         """Raises CannotRead."""
         path = "/api/samples" if session_id is None else f"/api/sessions/{quote(session_id, safe='')}/samples"
-        if self.as_json:
-            body = self.remote.get(path, filters)
-            self.console.out(msgspec.json.format(body, indent=2).decode(), highlight=False)
-            return
-        page = decode(self.remote.get(path, {**filters, "shape": _PACKED}), _Page)
-        left_out = table.show(self.console, _columns(page.items))
-        if left_out:
-            self._note(f"No room for: {', '.join(left_out)}. A wider window, a pipe and --json have them.")
+        if self.screen.as_json:
+            return self.screen.json(self.remote.get(path, filters))
+        page = self.remote.read(path, {**filters, "shape": _PACKED}, _Page)
+        self.screen.table(_columns(page.items))
         if page.next is not None and page.items:
-            self._note(f"There is more, or will be: --cursor {page.next}")
-        if not page.complete:
-            self._note("Not complete yet: a gateway still has traces in its spool.")
-
-    def _note(self, text: str) -> None:
-        self.notes.out(text, highlight=False)
+            self.screen.note(f"There is more, or will be: --cursor {page.next}")
+        return self.screen.note_incomplete(complete=page.complete)
 
 
 def _columns(rows: list[_Row]) -> tuple[Column, ...]:

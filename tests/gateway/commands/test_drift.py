@@ -13,6 +13,7 @@ from rich.console import Console
 from gateway.cli import main
 from gateway.commands.drift import Drift
 from gateway.commands.remote import Remote
+from gateway.commands.screen import Screen
 
 BREAK = {
     "trace_id": "0197",
@@ -63,8 +64,8 @@ class Gateway:
 
     def drift(self, *, as_json: bool = False) -> Drift:
         console = Console(file=self.shown, width=160, force_terminal=True, color_system=None)
-        return Drift(Remote("http://gateway", None, httpx.MockTransport(self._handle)), console,
-                     Console(file=self.noted), as_json)  # fmt: skip
+        remote = Remote("http://gateway", None, httpx.MockTransport(self._handle))
+        return Drift(remote, Screen(console, Console(file=self.noted), as_json))
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)

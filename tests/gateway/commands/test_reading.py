@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from gateway.commands.reading import Reader
-from gateway.commands.remote import CannotRead
+from gateway.commands.remote import CannotRead, Remote
+from gateway.commands.screen import Screen
 
 SESSIONS = {
     "items": [
@@ -64,8 +65,8 @@ class Api:
     def reader(self, *, key: str | None = None, as_json: bool = False, width: int | None = 160) -> Reader:
         """On a terminal of that width; None is a pipe."""
         console = Console(file=self.shown, width=width, force_terminal=width is not None, color_system=None)
-        notes = Console(file=self.noted, width=20)
-        return Reader("http://gateway", key, console, notes, as_json, httpx.MockTransport(self.handle))
+        screen = Screen(console, Console(file=self.noted, width=20), as_json)
+        return Reader(Remote("http://gateway", key, httpx.MockTransport(self.handle)), screen)
 
     @property
     def lines(self) -> list[str]:
@@ -193,6 +194,6 @@ def test_that_no_gateway_is_there_is_said() -> None:
         raise httpx.ConnectError("Connection refused", request=request)
 
     nowhere = Console(file=io.StringIO())
-    reader = Reader("http://gateway", None, nowhere, nowhere, False, httpx.MockTransport(refuse))
+    reader = Reader(Remote("http://gateway", None, httpx.MockTransport(refuse)), Screen(nowhere, nowhere))
     with pytest.raises(CannotRead, match="no gateway answers at http://gateway: Connection refused; --url says where"):
         reader.traces({})

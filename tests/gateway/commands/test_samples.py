@@ -13,6 +13,7 @@ from rich.console import Console
 
 from gateway.commands.remote import CannotRead, Remote
 from gateway.commands.samples import Samples
+from gateway.commands.screen import Screen
 
 ROW = {
     "session_id": "math-17",
@@ -51,7 +52,7 @@ class Api:
     def samples(self, *, as_json: bool = False, width: int | None = 160) -> Samples:
         console = Console(file=self.shown, width=width, force_terminal=width is not None, color_system=None)
         remote = Remote("http://gateway", "sk-admin", httpx.MockTransport(self.handle))
-        return Samples(remote, console, Console(file=self.noted, width=20), as_json)
+        return Samples(remote, Screen(console, Console(file=self.noted, width=20), as_json))
 
 
 def test_samples_are_a_table_with_what_is_trained_and_what_was_found() -> None:
