@@ -70,19 +70,28 @@ class ChatMessage(Struct, frozen=True, omit_defaults=True):
 
 def chat_messages(system: str | Sequence[Text] | None, messages: Sequence[Message]) -> list[ChatMessage]:
     """Raises BadRequest that names what has no counterpart. Messages of one role in a row are one turn."""
-    chat: list[ChatMessage] = []
-    said = system if isinstance(system, str) else _BETWEEN.join(block.text for block in system or ())
-    if said:
-        chat.append(ChatMessage("system", said))
-    for role, turn in groupby(enumerate(messages), key=lambda numbered: numbered[1].role):
-        blocks = [block for number, message in turn for block in _blocks(number, message)]
-        if role == "assistant":
-            chat.append(_assistant(blocks))
-        elif role == "system":
-            chat.append(ChatMessage("system", _BETWEEN.join(b.text for b in blocks if isinstance(b, Text))))
+    turns = [(message.role, _blocks(number, message)) for number, message in enumerate(messages)]
+    head: list[Block] = [Text(system)] if isinstance(system, str) else [*(system or ())]
+    while turns and turns[0][0] == "system":
+        head += turns.pop(0)[1]
+    prompt = _BETWEEN.join(block.text for block in head if isinstance(block, Text) and block.text)
+    chat = [ChatMessage("system", prompt)] if prompt else []
+    for assistants, turn in groupby(turns, key=lambda message: message[0] == "assistant"):
+        if assistants:
+            chat.append(_assistant([block for _, blocks in turn for block in blocks]))
         else:
-            chat.extend(_user(blocks))
+            marked = (_marked(blocks) if role == "system" else blocks for role, blocks in turn)
+            chat.extend(_user([block for blocks in marked for block in blocks]))
     return chat
+
+
+def _marked(blocks: Iterable[Block]) -> Iterable[Block]:
+    """What the system says in mid-conversation (Claude Code: at its start), as the user's words with a mark.
+
+    Chat templates know a system prompt at the start alone: some refuse another (Qwen 3.5), some move it to the start
+    (DeepSeek), where it would change the tokens of every prompt that was sampled after.
+    """
+    return [Text(f"<system>\n{block.text}\n</system>") for block in blocks if isinstance(block, Text)]
 
 
 def _blocks(number: int, message: Message) -> Sequence[Block]:

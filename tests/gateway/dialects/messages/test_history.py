@@ -52,9 +52,23 @@ def test_a_system_prompt_that_says_nothing_is_none(system: Any) -> None:
     assert chat(HELLO, system=system) == [HELLO]
 
 
-def test_a_system_message_stays_in_its_place() -> None:
+def test_a_system_message_at_the_start_belongs_to_the_system_prompt() -> None:
+    first = {"role": "system", "content": "And kind."}
+    assert chat(first, HELLO, system="Be brief.") == [{"role": "system", "content": "Be brief.\nAnd kind."}, HELLO]
+
+
+def test_what_the_system_says_later_stays_in_its_place_in_words_that_every_template_takes() -> None:
     later = {"role": "system", "content": [text("Now be brief.")]}
-    assert chat(HELLO, later) == [HELLO, {"role": "system", "content": "Now be brief."}]
+    assert chat(HELLO, later, system="Be kind.") == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello.\n<system>\nNow be brief.\n</system>"},
+    ]
+    called = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]}
+    assert chat(HELLO, called, result, {"role": "system", "content": "Now be brief."})[2:] == [
+        {"role": "tool", "content": "ok", "tool_call_id": "a"},
+        {"role": "user", "content": "<system>\nNow be brief.\n</system>"},
+    ]
 
 
 def test_texts_of_a_user_are_one_string_whoever_renders_it() -> None:
