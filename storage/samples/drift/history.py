@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -16,7 +16,7 @@ from storage.samples.drift.texts import without_thought
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Where agents give a thought back, by the names that servers give it to them."""
 _RENDERED: Final[tuple[str, ...]] = (
-    *("tools", "functions", "tool_choice", "response_format", "documents"),
+    *("system", "tools", "functions", "tool_choice", "response_format", "documents"),
     *("chat_template", "chat_template_kwargs", "reasoning_effort", "continue_final_message", "add_generation_prompt"),
 )
 """Fields beside the messages that templates write into a prompt."""
@@ -94,6 +94,7 @@ def _message(fields: Fields) -> Message:
     calls = [each.get("function") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     legacy = _value(fields.get("function_call"))
     calls += [legacy] if legacy is not None else []
+    calls += [{"name": part.get("name"), "arguments": part.get("input")} for part in parts if _is_call(part)]
     return Message(text(fields.get("role")) or "", own, thought, tuple(map(_called, calls)))
 
 
@@ -104,11 +105,16 @@ def _part(part: object) -> str:
     if isinstance(part, dict):
         if isinstance(part.get("text"), str):
             return str(part["text"])
-        if _thought(part):
+        if _thought(part) or _is_call(part):
             return ""
     digest = hashlib.sha256(msgspec.json.encode(part, order="deterministic")).hexdigest()[:12]
     kind = part.get("type") if isinstance(part, dict) else type(part).__name__
     return f"[{kind} {digest}]"
+
+
+def _is_call(part: object) -> TypeGuard[dict[str, object]]:
+    """Anthropic's way: a call is a part of what the assistant said."""
+    return isinstance(part, dict) and part.get("type") == "tool_use"
 
 
 def _thought(part: object) -> str:

@@ -44,6 +44,17 @@ def test_calls_keep_their_arguments_as_they_were_written() -> None:
     assert legacy.calls == (Called("look", "{}"),)
 
 
+def test_calls_that_are_parts_of_what_was_said_are_calls() -> None:
+    """As in Anthropic's API."""
+    parts = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "text", "text": "Look."},
+        {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
+    ]
+    told = message(role="assistant", content=parts)
+    assert told == Message("assistant", "Look.", "Hm.", (Called("look", '{"a":1}'),))
+
+
 def test_another_picture_is_another_message() -> None:
     one, other = (
         message(role="user", content=[{"type": "image_url", "image_url": {"url": url}}]) for url in ("a.png", "b.png")
