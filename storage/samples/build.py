@@ -69,6 +69,7 @@ def _sample(
     findings: tuple[Finding, ...],
 ) -> Sample:
     leaf, trace_ids = row.leaf, row.trace_ids()
+    of_row = {None, *trace_ids}
     return Sample(
         session_id=session.session_id,
         branch=branch,
@@ -80,7 +81,7 @@ def _sample(
         weight_versions=row.weight_versions(),
         weight=weight,
         reward=total(rewards),
-        rewards=tuple(each for each in rewards if each.trace_id is None or each.trace_id in trace_ids),
+        rewards=tuple(each for each in rewards if each.trace_id in of_row),
         run_id=session.run_id,
         group_id=session.group_id,
         attempt=session.attempt,

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
 
 from adapters.schema import Choice, Trace
 from adapters.token_ids import TokenIds
@@ -18,12 +19,14 @@ from storage.samples.drift.history import History, Message, said
 from storage.samples.drift.ids import common
 from storage.samples.drift.texts import canonical, collapsed
 
-_SAME_ANSWERS: Final = 32
-"""Of calls that said the same the latest so many are considered."""
+_TWINS: Final = 32
+"""Of calls that said or were asked the same the latest so many are considered, so that time is linear in the calls."""
 _LATEST: Final = 8
 """Of calls without messages the latest so many are considered."""
 _NO_ACCIDENT: Final = 8
 """Sampled ids in a row that stand in a prompt are repeated there."""
+
+Found = TypeVar("Found")
 
 _Said = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -122,7 +125,7 @@ class Calls:
             answer = _said(message) if message.role == "assistant" else None
             known = self._by_answer.get(answer) if answer is not None else None
             if known:
-                known = [each for each in known if each[2] is nodes[at]] or known[-_SAME_ANSWERS:]
+                known = _latest(each for each in reversed(known) if each[2] is nodes[at]) or known[-_TWINS:]
                 earlier, choice, _ = max(
                     known,
                     key=lambda each: (-abs(each[2].depth - at), _common(call, each[0], each[1]), each[0].number),
@@ -134,7 +137,7 @@ class Calls:
         """The call with the most messages of all whose messages this one repeats, before it says something else."""
         for at in range(len(call.messages) - 1, 0, -1):
             # One that had not ended yet gave no answer that could be repeated.
-            ended = [each for each in nodes[at].calls if _ended(each.trace, call.trace)]
+            ended = _latest(each for each in reversed(nodes[at].calls) if _ended(each.trace, call.trace))
             choices = [(each, choice) for each in ended for choice in each.trace.choices]
             if choices:
                 earlier, choice = max(choices, key=lambda pair: (_common(call, *pair), pair[0].number, -pair[1].index))
@@ -152,6 +155,11 @@ class Calls:
         return max(
             found, key=lambda claim: (_common(call, claim.earlier, claim.choice), claim.earlier.number), default=None
         )
+
+
+def _latest(backwards: Iterator[Found]) -> list[Found]:
+    """In the order in which they came."""
+    return list(islice(backwards, _TWINS))[::-1]
 
 
 def _repeats(call: Call, earlier: Call, choice: Choice) -> bool:

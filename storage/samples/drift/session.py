@@ -1,4 +1,4 @@
-"""Where a session's prompts stop to extend what was sampled: one pass over its calls in the order of their turns."""
+"""Where a session's prompts stop extending what was sampled: one pass over its calls in the order of their turns."""
 
 from __future__ import annotations
 
