@@ -14,7 +14,6 @@ from storage.formats.writers import Row
 
 class ArrowStream:
     media_type: Final = "application/vnd.apache.arrow.stream"
-    suffix: Final = ".arrows"
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -27,7 +27,6 @@ class Parquet:
     """
 
     media_type: Final = "application/vnd.apache.parquet"
-    suffix: Final = ".parquet"
 
     def __init__(self, schema: pa.Schema, group_bytes: int = _GROUP_BYTES) -> None:
         self._schema = schema

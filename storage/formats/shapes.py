@@ -19,15 +19,11 @@ class Shape(Protocol):
 
     @property
     def name(self) -> str: ...
-    @property
-    def needs_traces(self) -> bool:
-        """Whether its rows are also made of what the session and its traces say, and not of the samples alone."""
-        ...
 
     def rows(
         self, samples: Sequence[Sample], session: Session | None = None, traces: Sequence[Trace] = ()
     ) -> list[Row]:
-        """The rows of one session's samples, or of any where the shape needs no traces.
+        """The rows of one session's samples; of any where the shape is made of the samples alone.
 
         Raises CannotShape for a sample that the trainer's record has no true place for.
         """
@@ -40,7 +36,6 @@ class RowShape:
 
     name: str
     row: Callable[[Sample], Row]
-    needs_traces: bool = False
 
     def rows(
         self, samples: Sequence[Sample], session: Session | None = None, traces: Sequence[Trace] = ()
@@ -54,7 +49,6 @@ class SessionShape:
 
     name: str
     document: Callable[[Session, Sequence[Trace], Sequence[Sample]], Row]
-    needs_traces: bool = True
 
     def rows(
         self, samples: Sequence[Sample], session: Session | None = None, traces: Sequence[Trace] = ()

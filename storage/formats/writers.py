@@ -13,13 +13,12 @@ extra `export`, which is imported no sooner than it is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 
 FileFormat: TypeAlias = Literal["jsonl", "parquet", "arrow"]
-FORMATS: Final[tuple[FileFormat, ...]] = get_args(FileFormat)
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -32,10 +31,6 @@ class Encoder(Protocol):
 
     @property
     def media_type(self) -> str: ...
-    @property
-    def suffix(self) -> str:
-        """Of a file's name, with its dot."""
-        ...
 
     def start(self) -> bytes: ...
     def add(self, rows: Sequence[Row]) -> bytes:
@@ -61,7 +56,6 @@ class JsonLines:
     """A line for each row. NaN is null, bytes are base64."""
 
     media_type: Final = "application/x-ndjson"
-    suffix: Final = ".jsonl"
 
     def start(self) -> bytes:
         return b""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from adapters.token_ids import TokenIds
 from storage.formats import flat, schemas, traces
 from storage.formats.columns import record_batch
 from storage.formats.parquet import Parquet
-from storage.formats.writers import FORMATS, Encoder, FileFormat, Row, encoder_of
+from storage.formats.writers import Encoder, FileFormat, Row, encoder_of
 from tests.storage.formats.examples import TOOL_SAMPLE, same
 from tests.storage.formats.test_traces import CALL
 
@@ -49,7 +50,7 @@ def test_json_lines_have_a_line_for_each_row() -> None:
     assert [json.loads(line)["branch"] for line in lines] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("file_format", get_args(FileFormat))
 def test_a_file_without_rows_is_a_file(file_format: FileFormat) -> None:
     data = file_of(encoder_of(file_format), [])
     assert data == b"" if file_format == "jsonl" else len(table(file_format, data)) == 0
