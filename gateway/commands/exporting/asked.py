@@ -11,6 +11,7 @@ from gateway.commands.errors import CommandFailed
 
 SUFFIXES: Final = {"parquet": ".parquet", "jsonl": ".jsonl", "arrow": ".arrows"}
 _KINDS: Final = ("samples", "traces")
+_ENDED: Final = ("finished", "failed", "aborted")
 _OURS: Final = ("of", "format", "since", "until", "limit", "cursor")
 
 
@@ -36,6 +37,9 @@ class Asked:
             raise WrongUse(f"--of is {' or '.join(_KINDS)}, not {self.of}")
         if self.file_format not in SUFFIXES:
             raise WrongUse(f"--format is {', '.join(SUFFIXES)}, not {self.file_format}")
+        # No session has a status that is mistyped, so the gateway would never be asked, and nothing be said.
+        if self.of == "samples" and (wrong := [status for status in self.statuses if status not in _ENDED]):
+            raise WrongUse(f"--status is {', '.join(_ENDED)}, not {', '.join(wrong)}")
 
     @classmethod
     def of_words(
@@ -68,7 +72,7 @@ class Asked:
     @property
     def statuses(self) -> list[str]:
         """Of the sessions whose samples are wanted."""
-        return self.filters.get("status", "finished").split(",")
+        return [status.strip() for status in self.filters.get("status", "finished").split(",")]
 
     def within(self, day: date) -> bool:
         """Whether something of that day (UTC) may be wanted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -32,15 +33,35 @@ class Destination:
     @classmethod
     def of(cls, url: str) -> Self:
         """A path of this machine, or a URL that fsspec knows."""
+        if not url:
+            raise CannotWrite("the destination is empty: name a folder, or . for this one")
         try:
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]
         except ImportError as exc:
             raise CannotWrite('export needs fsspec: pip install "rollout-gateway[export]"') from exc
         try:
             files, root = url_to_fs(url)
-        except (ImportError, ValueError) as exc:  # A protocol that is unknown, or needs a package of its own.
+        except Exception as exc:  # A protocol that is unknown, needs a package of its own, or gets no connection.
             raise CannotWrite(f"{url} can't be written to: {exc}") from exc
         return cls(url, files, root.rstrip("/") or "/")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other export of this machine writes there meanwhile: two would each count the other's parts as its own.
+
+        Of what is no folder of this machine nothing can be held.
+        """
+        if not self._local:
+            yield
+            return
+        with self._told("can't be written"):
+            Path(self._root).mkdir(parents=True, exist_ok=True)
+            folder = os.open(self._root, os.O_RDONLY)
+        try:
+            _hold(folder, self.url)
+            yield
+        finally:
+            os.close(folder)
 
     def read(self, name: str) -> bytes | None:
         """None where there is no such file."""
@@ -83,11 +104,16 @@ class Destination:
 
     @contextmanager
     def _elsewhere(self, name: str) -> Iterator[IO[bytes]]:
-        with tempfile.NamedTemporaryFile() as file:
-            yield file
-            file.flush()
-            with self._told(f"{name} can't be written"):
-                self._put(file.name, PurePosixPath(self._path(name)))
+        try:
+            with tempfile.NamedTemporaryFile() as file:
+                yield file
+                file.flush()
+                with self._told(f"{name} can't be written"):
+                    self._put(file.name, PurePosixPath(self._path(name)))
+        except OSError as exc:
+            raise CannotWrite(
+                f"{self.url}: {name} is made in {tempfile.gettempdir()} first, and can't be: {exc}"
+            ) from exc
 
     def _put(self, local: str, path: PurePosixPath) -> None:
         self._files.makedirs(str(path.parent), exist_ok=True)
@@ -116,3 +142,13 @@ class Destination:
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
+
+
+def _hold(folder: int, url: str) -> None:
+    """Until it is closed, or its process dies."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise CannotWrite(f"{url}: another export is writing there; run this one when it has ended") from exc
+    except OSError:
+        pass  # A network's file system that knows no locks.

@@ -36,6 +36,10 @@ class Export:
 
     def run(self) -> None:
         """Raises CannotRead, CannotWrite, OtherExport."""
+        with self.destination.alone():
+            self._run()
+
+    def _run(self) -> None:
         progress = Progress.at(self.destination, self.asked.told())
         partitions = partitions_of(self.remote, self.asked)
         with Meter(self.console) as meter:

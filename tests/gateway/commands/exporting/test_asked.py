@@ -9,8 +9,15 @@ import pytest
 from gateway.commands.exporting.asked import Asked, WrongUse
 
 
-def asked(*where: str, of: str = "samples", file_format: str = "parquet", since: str | None = None) -> Asked:
-    return Asked.of_words(of, file_format, {"run_id": "r1", "style": None}, where, since=since, until=None)
+def asked(
+    *where: str,
+    of: str = "samples",
+    file_format: str = "parquet",
+    status: str | None = None,
+    since: str | None = None,
+) -> Asked:
+    filters = {"run_id": "r1", "style": None, "status": status}
+    return Asked.of_words(of, file_format, filters, where, since=since, until=None)
 
 
 def test_options_and_more_become_the_parameters_of_the_api() -> None:
@@ -37,6 +44,7 @@ def test_days_are_within_the_bounds_as_utc_has_them() -> None:
         ({"of": "sessions"}, "--of is samples or traces, not sessions"),
         ({"file_format": "csv"}, "--format is parquet, jsonl, arrow, not csv"),
         ({"since": "yesterday"}, "--since yesterday: it is a date or a time, as 2026-11-20"),
+        ({"status": "finished,faild"}, "--status is finished, failed, aborted, not faild"),
     ],
 )
 def test_what_is_mistyped_is_said_with_what_would_do(words: dict[str, str], says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,10 @@ def test_why_nothing_can_be_written_is_said(tmp_path: Path, memory: MemoryFileSy
         Destination.of(str(tmp_path / "file")).write("part", b"")
     with pytest.raises(CannotWrite, match="nosuch://x can't be written to: Protocol not known: nosuch"):
         Destination.of("nosuch://x")
+    with pytest.raises(CannotWrite, match=r"ftp://127\.0\.0\.1:1/x can't be written to: .*refused"):
+        Destination.of("ftp://127.0.0.1:1/x")
+    with pytest.raises(CannotWrite, match="the destination is empty: name a folder"):
+        Destination.of("")
 
     class Locked(MemoryFileSystem):  # type: ignore[misc]
         def put_file(self, *_: Any, **__: Any) -> None:
@@ -83,6 +88,24 @@ def test_why_nothing_can_be_written_is_said(tmp_path: Path, memory: MemoryFileSy
 
     with pytest.raises(CannotWrite, match="gs://b: part can't be written: no credentials"):
         Destination("gs://b", Locked(), "/b").write("part", b"")
+
+
+def test_a_full_temporary_folder_is_said(memory: MemoryFileSystem) -> None:
+    says = r"memory://b: part is made in .* first, and can't be: .*No space left"
+    with pytest.raises(CannotWrite, match=says), Destination.of("memory://b").writing("part"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_one_export_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
+    folder = str(tmp_path / "out")
+    with (
+        Destination.of(folder).alone(),
+        pytest.raises(CannotWrite, match="out: another export is writing there"),
+        Destination.of(folder).alone(),
+    ):
+        pass
+    with Destination.of(folder).alone():
+        pass
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
