@@ -63,9 +63,13 @@ class AnswerReader:
         *,
         adapter: Adapter | None = None,
         typed: bool = True,
+        relays: bool = True,
         max_event: int = MAX_EVENT,
     ) -> None:
-        """`typed=False` leaves the deltas out: then chunks alike need not be opened, and are one piece together."""
+        """`typed=False` leaves the deltas out: then chunks alike need not be opened, and are one piece together.
+
+        `relays=False` leaves the agent's bytes out, for a dialect that reads deltas and completions alone.
+        """
         self._plan = plan
         self._adapter = adapter or adapter_for(plan.server.engine)
         self._typed = typed
@@ -74,7 +78,8 @@ class AnswerReader:
         self._stripper = Stripper(plan, self._adapter.shape)
         # Deltas are made of each chunk by itself.
         self._moulds = None if typed else Moulds(self._fold, self._stripper, self._open)
-        self._relays = plan.mode == "streamed"
+        self._speaks = relays
+        self._relays = relays and plan.mode == "streamed"
         self._spoken = False
         self._done = False
 
@@ -99,7 +104,9 @@ class AnswerReader:
         answer = self._fold.answer()
         completion = self._completed(answer)
         finished = answer.error is None and bool(answer.choices) and (self._done or self._fold.finished)
-        if not self._relays:
+        if not self._speaks:
+            client = b""
+        elif not self._relays:
             client = self._body(answer, completion) if answer.choices else b""
         elif answer.error is None and finished and (self._done or not cut):
             client = left + self._usage_chunk(completion) + DONE if self._owes_end else left
@@ -115,7 +122,7 @@ class AnswerReader:
             return self._unreadable(exc)
         completion = self._completed(answer)
         finished = answer.error is None and bool(completion.choices)
-        client = self._body(answer, completion) if finished else body
+        client = body if not finished else self._body(answer, completion) if self._speaks else b""
         return Outcome(completion, verdict(completion, self._plan), client, finished)
 
     def retold(self, outcome: Outcome, completion: Completion) -> Outcome:

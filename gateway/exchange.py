@@ -181,7 +181,8 @@ class Exchange:
 
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
-        reader = AnswerReader(dispatched.plan, typed=responder.reads_deltas)
+        typed = responder.reads_deltas
+        reader = AnswerReader(dispatched.plan, typed=typed, relays=not typed)
         if not dispatched.answer.is_event_stream:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)

@@ -22,7 +22,8 @@ class Responder(Protocol):
 
     @property
     def reads_deltas(self) -> bool:
-        """Whether `piece` reads a piece's deltas, and not only its bytes. They cost more than all else of a stream."""
+        """Whether it reads a piece's deltas and an outcome's completion, and never their bytes: it is given the one
+        or the other. Deltas cost more than all else of a stream."""
 
     def piece(self, piece: Piece) -> bytes:
         """What the agent gets for a piece of a stream."""

@@ -206,6 +206,17 @@ def test_deltas_can_be_left_out_where_nobody_reads_them() -> None:
     assert all(piece.deltas == () for piece in reader.feed(sse(ROLE, FIRST, LAST)))
 
 
+def test_the_agents_bytes_can_be_left_out_where_nobody_sends_them() -> None:
+    both, silent = AnswerReader(plan_for()), AnswerReader(plan_for(), relays=False)
+    stream = sse(ROLE, FIRST, LAST, COUNTED, DONE)
+    heard = [piece for piece in both.feed(stream) if piece.deltas or piece.ends]
+    assert [(piece.client, piece.deltas, piece.ends) for piece in silent.feed(stream)] == [
+        (b"", piece.deltas, piece.ends) for piece in heard
+    ]
+    ended, silently = both.finish(), silent.finish()
+    assert (silently.client, silently.completion, silently.finished) == (b"", ended.completion, True)
+
+
 EVENTS = st.sampled_from(
     [
         *(sse(one) for one in (ROLE, FIRST, LAST, COUNTED, DONE)),
