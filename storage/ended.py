@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, exists, select
+from sqlalchemy import Connection, Select, select
 
 from adapters.schema import Session
 from storage import claims, cursors
+from storage.offers import is_delivered
 from storage.records import EndedQuery, Page
-from storage.sessions import from_row, of_purpose, of_run
+from storage.sessions import from_row, labelled
 from storage.tables import deliveries, sessions
 
 _ended_seq: Final = sessions.c.ended_seq
@@ -29,28 +30,15 @@ def page(db: Connection, query: EndedQuery, now: datetime) -> Page[Session]:
 def _select(query: EndedQuery, after: int) -> Select[*tuple[Any, ...]]:
     c = sessions.c
     wanted = select(sessions).where(_ended_seq > after).order_by(_ended_seq).limit(query.limit)
-    for column, value in (
-        (c.session_id, query.session_id),
-        (c.group_id, query.group_id),
-    ):
-        if value is not None:
-            wanted = wanted.where(column == value)
-    if query.run_id is not None:
-        wanted = wanted.where(of_run(query.run_id))
-    if query.purpose is not None:
-        wanted = wanted.where(of_purpose(query.purpose))
+    wanted = labelled(wanted, query.run_id, query.group_id, query.purpose)
+    if query.session_id is not None:
+        wanted = wanted.where(c.session_id == query.session_id)
     if query.since is not None:
         wanted = wanted.where(c.finished_at >= query.since)
     if query.until is not None:
         wanted = wanted.where(c.finished_at < query.until)
     if query.undelivered_to is not None:
-        wanted = wanted.where(
-            ~exists().where(
-                deliveries.c.session_id == c.session_id,
-                deliveries.c.consumer == query.undelivered_to,
-                deliveries.c.delivered_at.is_not(None),
-            )
-        )
+        wanted = wanted.where(~is_delivered(query.undelivered_to))
     if query.claim_id is None:
         return wanted.where(c.status.in_(query.statuses))
     return wanted.where(

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, o
 
 from storage import cursors
 from storage.records import Group, GroupQuery, Page
-from storage.sessions import of_run
+from storage.sessions import labelled
 from storage.tables import sessions
 
 _c: Final = sessions.c
@@ -77,10 +77,7 @@ def _select(query: GroupQuery, after: tuple[int, str, str]) -> Select[*tuple[Any
     if after[0] > 0:
         # Only those that got further are counted at all.
         wanted = wanted.where(_c.group_id.in_(select(_c.group_id).where(_c.ended_seq > after[0])))
-    if query.run_id is not None:
-        wanted = wanted.where(of_run(query.run_id))
-    if query.group_id is not None:
-        wanted = wanted.where(_c.group_id == query.group_id)
+    wanted = labelled(wanted, query.run_id, query.group_id)
     if query.complete is not None:
         complete = func.coalesce(is_complete(query.group_size), False)
         wanted = wanted.having(complete if query.complete else ~complete)

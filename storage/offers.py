@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from storage import groups, places
 from storage.records import ClaimRequest
-from storage.sessions import of_purpose, of_run
+from storage.sessions import labelled
 from storage.tables import claims, deliveries, sessions
 
 Columns = TypeVarTuple("Columns")
@@ -69,6 +69,12 @@ class Offers:
         return first
 
 
+def is_delivered(consumer: str) -> ColumnElement[bool]:
+    """Whether the consumer has acknowledged the session."""
+    own = _delivered_to(consumer).where(deliveries.c.session_id == _c.session_id)
+    return own.correlate(sessions).exists()
+
+
 def still_free(request: ClaimRequest, session_ids: Sequence[str], now: datetime) -> Select[str]:
     """Those of the sessions that are as wanted and not taken."""
     return select(_c.session_id).where(
@@ -118,22 +124,19 @@ def _not_more_than(most_sessions: int, units: Units) -> Units:
 
 def _about(columns: Select[*Columns], request: ClaimRequest) -> Select[*Columns]:
     """Of the sessions that the request is about, however they stand."""
-    if request.run_id is not None:
-        columns = columns.where(of_run(request.run_id))
-    if request.group_id is not None:
-        columns = columns.where(_c.group_id == request.group_id)
-    return columns if request.purpose is None else columns.where(of_purpose(request.purpose))
+    return labelled(columns, request.run_id, request.group_id, request.purpose)
 
 
 def _unsettled(request: ClaimRequest) -> Select[int]:
     """The places of those that the request may be given yet, now or when a lease ends or a group is complete."""
-    delivered = _delivered_to(request.consumer)
-    mine = delivered.where(deliveries.c.session_id == _c.session_id).correlate(sessions)
-    unsettled = _about(select(_c.ended_seq), request).where(_c.status.in_(request.statuses), ~mine.exists())
+    unsettled = _about(select(_c.ended_seq), request).where(
+        _c.status.in_(request.statuses), ~is_delivered(request.consumer)
+    )
     if request.unit == "session":
         return unsettled
     mates = (
-        delivered.join(_mate, _mate.c.session_id == deliveries.c.session_id)
+        _delivered_to(request.consumer)
+        .join(_mate, _mate.c.session_id == deliveries.c.session_id)
         .where(_mate.c.group_id == _c.group_id, _mate.c.run_id.is_not_distinct_from(_c.run_id))
         .correlate(sessions)
     )

@@ -13,7 +13,7 @@ from storage.arrays import BadPayload
 from storage.errors import CorruptTrace
 from storage.payloads import Payloads
 from storage.records import Page, TraceQuery
-from storage.sessions import of_run
+from storage.sessions import labelled
 from storage.tables import AnyRow, sessions, traces
 
 _Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -97,12 +97,7 @@ def _select(query: TraceQuery) -> Select[Any]:
 
 
 def _sessions_of(query: TraceQuery) -> Select[tuple[str]]:
-    wanted = select(sessions.c.session_id)
-    if query.run_id is not None:
-        wanted = wanted.where(of_run(query.run_id))
-    if query.group_id is not None:
-        wanted = wanted.where(sessions.c.group_id == query.group_id)
-    return wanted
+    return labelled(select(sessions.c.session_id), query.run_id, query.group_id)
 
 
 def _after(wanted: Select[Any], query: TraceQuery) -> Select[Any]:

@@ -34,6 +34,7 @@ class SessionQuery:
     group_id: str | None = None
     status: SessionStatus | None = None
     purpose: Purpose | None = None
+    """`train` finds also the sessions that say none, for so are their calls."""
     implicit: bool | None = None
     since: datetime | None = None
     """Created at or after."""
@@ -93,7 +94,7 @@ class EndedQuery:
     statuses: tuple[SessionStatus, ...] = ("finished",)
     """Not looked at with `claim_id`: a claim has the statuses that it asked for."""
     purpose: Purpose | None = None
-    """`train` finds also the sessions that say none, for so are their calls."""
+    """As in `SessionQuery`."""
     since: datetime | None = None
     """Ended at or after."""
     until: datetime | None = None
@@ -168,7 +169,7 @@ class ClaimRequest:
     """The size of groups that declare none."""
     statuses: tuple[SessionStatus, ...] = ("finished",)
     purpose: Purpose | None = "train"
-    """As in `EndedQuery`: `train` takes also the sessions that say none, and leaves out what evaluates."""
+    """As in `SessionQuery`: `train` takes also the sessions that say none, and leaves out what evaluates."""
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVarTuple
 
 import msgspec
 from sqlalchemy import (
-    ColumnElement,
     Connection,
+    Select,
     String,
     bindparam,
     delete,
@@ -29,6 +29,7 @@ from storage.errors import SessionDeleted, SessionExists, SessionNotFound
 from storage.records import Page, SessionChanges, SessionQuery
 from storage.tables import AnyRow
 
+Columns = TypeVarTuple("Columns")
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 _COLUMNS: Final = (
@@ -116,16 +117,11 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     """Raises BadCursor."""
     c = tables.sessions.c
     wanted = select(tables.sessions).order_by(c.created_at, c.session_id).limit(query.limit + 1)
-    for column, value in (
-        (c.group_id, query.group_id),
-        (c.status, query.status),
-        (c.purpose, query.purpose),
-        (c.implicit, query.implicit),
-    ):
-        if value is not None:
-            wanted = wanted.where(column == value)
-    if query.run_id is not None:
-        wanted = wanted.where(of_run(query.run_id))
+    wanted = labelled(wanted, query.run_id, query.group_id, query.purpose)
+    if query.status is not None:
+        wanted = wanted.where(c.status == query.status)
+    if query.implicit is not None:
+        wanted = wanted.where(c.implicit == query.implicit)
     if query.since is not None:
         wanted = wanted.where(c.created_at >= query.since)
     if query.until is not None:
@@ -140,15 +136,22 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
     return Page(items, cursors.pack((items[-1].created_at, items[-1].session_id)) if more else None)
 
 
-def of_run(run_id: str) -> ColumnElement[bool]:
-    """An empty id is that of no run: no label is empty."""
-    return tables.sessions.c.run_id == run_id if run_id else tables.sessions.c.run_id.is_(None)
+def labelled(
+    wanted: Select[*Columns], run_id: str | None, group_id: str | None, purpose: Purpose | None = None
+) -> Select[*Columns]:
+    """Of the sessions with these labels; a null one does not filter, and an empty `run_id` is that of no run.
 
-
-def of_purpose(purpose: Purpose) -> ColumnElement[bool]:
-    """Calls are for training unless somebody says otherwise; so is a session that does not."""
-    same = tables.sessions.c.purpose == purpose
-    return or_(same, tables.sessions.c.purpose.is_(None)) if purpose == "train" else same
+    Calls are for training unless somebody says otherwise; so is a session that does not.
+    """
+    c = tables.sessions.c
+    if run_id is not None:
+        wanted = wanted.where(c.run_id == run_id if run_id else c.run_id.is_(None))
+    if group_id is not None:
+        wanted = wanted.where(c.group_id == group_id)
+    if purpose is not None:
+        same = c.purpose == purpose
+        wanted = wanted.where(or_(same, c.purpose.is_(None)) if purpose == "train" else same)
+    return wanted
 
 
 def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:

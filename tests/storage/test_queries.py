@@ -149,6 +149,8 @@ async def test_sessions_are_listed_by_creation(store: Store) -> None:
     assert await listed(group_id="g") == "c"
     assert await listed(status="finished") == "c"
     assert await listed(purpose="eval") == "b"
+    assert await listed(purpose="train") == "dca"
+    assert await listed(run_id="") == "b"
     assert await listed(since=NOON + timedelta(seconds=1), until=NOON + timedelta(seconds=2)) == "bc"
     assert (await store.sessions(SessionQuery())).next is None
 
