@@ -9,15 +9,15 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
 
-from adapters.schema import Purpose, Session, SessionStatus
+from adapters.schema import Session
 from gateway.api.encoding import encode
-from gateway.api.inputs import Cursor, Limit, Strict, Timestamp
 from gateway.api.listing import JSON
 from gateway.api.parts import ApiParts, Parts
+from gateway.api.sessions import ChosenSessions
 from gateway.backends import UnknownBackend
 from gateway.sessions import check_session_id
 from gateway.text_encoder import TokenizerUnavailable
-from storage.records import PAGE_LIMIT, SessionQuery
+from storage.records import SessionQuery
 from storage.samples.drift import AgentDrift, Decode, SessionDrift, Summary, drift_of
 
 router = APIRouter(tags=["drift"])
@@ -28,18 +28,9 @@ _STEP: Final = 8
 """Sessions: a page can end after each such step."""
 
 
-class DriftFilters(Strict):
-    """Which sessions, as of `/api/sessions`; and whose calls. A field that is left out does not filter."""
-
-    run_id: str | None = None
-    group_id: str | None = None
+class DriftFilters(ChosenSessions):
     agent: str | None = None
-    status: SessionStatus | None = None
-    purpose: Purpose | None = None
-    since: Timestamp | None = None
-    until: Timestamp | None = None
-    limit: Limit = PAGE_LIMIT
-    cursor: Cursor | None = None
+    """Whose calls."""
 
     def query(self) -> SessionQuery:
         return SessionQuery(**self.model_dump(exclude={"agent"}))

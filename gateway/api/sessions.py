@@ -20,6 +20,7 @@ from gateway.api.inputs import (
     JsonObject,
     Label,
     Limit,
+    RunId,
     Strict,
     Timestamp,
     Wait,
@@ -64,18 +65,22 @@ class Ending(Strict):
     """Told with the end: whoever sees the session ended sees them."""
 
 
-class SessionFilters(Strict):
+class ChosenSessions(Strict):
     """A field that is left out does not filter."""
 
-    run_id: str | None = None
+    run_id: RunId | None = None
     group_id: str | None = None
     status: SessionStatus | None = None
     purpose: Purpose | None = None
-    implicit: bool | None = None
+    """`train` finds also the sessions that say none, for so are their calls."""
     since: Timestamp | None = None
     until: Timestamp | None = None
     limit: Limit = PAGE_LIMIT
     cursor: Cursor | None = None
+
+
+class SessionFilters(ChosenSessions):
+    implicit: bool | None = None
     wait: Wait = 0
 
     def query(self) -> SessionQuery:
