@@ -43,6 +43,18 @@ class _Counts(msgspec.Struct):
     causes: dict[str, int]
     exact_share: float | None = None
 
+    def __add__(self, other: _Counts) -> _Counts:
+        extends, breaks = self.extends + other.extends, self.breaks + other.breaks
+        return _Counts(
+            calls=self.calls + other.calls,
+            starts=self.starts + other.starts,
+            extends=extends,
+            breaks=breaks,
+            unjudged=self.unjudged + other.unjudged,
+            causes=dict((Counter(self.causes) + Counter(other.causes)).most_common()),
+            exact_share=extends / (extends + breaks) if extends + breaks else None,
+        )
+
 
 class _Call(msgspec.Struct):
     broken: _Break | None = None
@@ -65,6 +77,11 @@ class _Agent(msgspec.Struct):
     sessions: int
     counts: _Counts
     examples: dict[str, _Example]
+
+    def __add__(self, other: _Agent) -> _Agent:
+        """Of the same agent in other sessions."""
+        sessions, counts = self.sessions + other.sessions, self.counts + other.counts
+        return _Agent(self.run_id, self.agent, sessions, counts, other.examples | self.examples)
 
 
 class _Page(msgspec.Struct):
@@ -143,15 +160,8 @@ def _merged(agents: Iterable[_Agent]) -> list[_Agent]:
     """Pages are of different sessions, so what they count is added."""
     known: dict[tuple[str | None, str | None], _Agent] = {}
     for agent in agents:
-        first = known.setdefault((agent.run_id, agent.agent), agent)
-        if first is agent:
-            continue
-        first.sessions += agent.sessions
-        for name in ("calls", "starts", "extends", "breaks", "unjudged"):
-            setattr(first.counts, name, getattr(first.counts, name) + getattr(agent.counts, name))
-        first.counts.causes = dict((Counter(first.counts.causes) + Counter(agent.counts.causes)).most_common())
-        first.counts.exact_share = _share(first.counts)
-        first.examples = agent.examples | first.examples
+        name = agent.run_id, agent.agent
+        known[name] = known[name] + agent if name in known else agent
     return sorted(known.values(), key=lambda each: (each.run_id or "", -each.counts.breaks, each.agent or ""))
 
 
@@ -163,14 +173,8 @@ def _summed(counts: _Counts) -> str:
     return f"{counts.calls} calls, {counts.extends} of {continued} extend what was sampled{unjudged}"
 
 
-def _share(counts: _Counts) -> float | None:
-    continued = counts.extends + counts.breaks
-    return counts.extends / continued if continued else None
-
-
 def _percent(counts: _Counts) -> str:
-    share = _share(counts)
-    return "–" if share is None else f"{share:.1%}"
+    return "–" if counts.exact_share is None else f"{counts.exact_share:.1%}"
 
 
 def _causes(counts: _Counts) -> str:
