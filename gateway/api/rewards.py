@@ -23,7 +23,9 @@ router = APIRouter(tags=["rewards"])
 
 MOST_AT_ONCE: Final = 1_000
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+_LARGEST: Final = 1e30
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-_LARGEST, le=_LARGEST)]
+"""So that the sum of all that a session can have, each value by its weight, is a number too."""
 
 
 class NewReward(Strict):

@@ -147,6 +147,17 @@ async def test_a_reward_that_is_no_finite_number_is_a_400(tmp_path: Path, number
     assert "finite" in answer.json()["detail"]
 
 
+async def test_a_sum_of_rewards_is_a_number_however_large_they_are(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        await served.client.post("/api/sessions", json={"session_id": "s1"})
+        refused = await told(served, {"value": 1e308})
+        await told(served, {"name": "a", "value": 1e30, "weight": 1e30})
+        answer = await told(served, {"name": "b", "value": 1e30, "weight": 1e30})
+    assert refused.status_code == 400
+    assert "less than or equal to 1000" in refused.json()["detail"]
+    assert answer.json()["total"] == pytest.approx(2e60)
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_no_session_is_a_404_a_deleted_one_a_410_and_no_id_a_400(tmp_path: Path, method: str) -> None:
     async with api(tmp_path) as served:
