@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
 import httpx
 
@@ -61,7 +61,7 @@ class AsyncOpenSession(SessionHandle):
         super().__init__(made)
         self._connection = connection
 
-    async def reward(self, value: float, **told: Unpack[RewardFields]) -> None:
+    async def reward(self, value: SupportsFloat, **told: Unpack[RewardFields]) -> None:
         await self._connection.do(calls.reward(self.id, value, told))
 
     async def finish(self, status: Ending = "finished") -> None:
@@ -163,7 +163,7 @@ class AsyncClient:
         """What is named; `metadata` is replaced whole."""
         return await self._do(calls.change_session(session_id, labels))
 
-    async def reward(self, session_id: str, value: float, **told: Unpack[RewardFields]) -> None:
+    async def reward(self, session_id: str, value: SupportsFloat, **told: Unpack[RewardFields]) -> None:
         """Also long after the session's end: it rides on the samples that are asked for from then on."""
         await self._do(calls.reward(session_id, value, told))
 

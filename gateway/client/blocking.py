@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
 import httpx
 
@@ -60,7 +60,7 @@ class OpenSession(SessionHandle):
         super().__init__(made)
         self._connection = connection
 
-    def reward(self, value: float, **told: Unpack[RewardFields]) -> None:
+    def reward(self, value: SupportsFloat, **told: Unpack[RewardFields]) -> None:
         self._connection.do(calls.reward(self.id, value, told))
 
     def finish(self, status: Ending = "finished") -> None:
@@ -160,7 +160,7 @@ class Client:
         """What is named; `metadata` is replaced whole."""
         return self._do(calls.change_session(session_id, labels))
 
-    def reward(self, session_id: str, value: float, **told: Unpack[RewardFields]) -> None:
+    def reward(self, session_id: str, value: SupportsFloat, **told: Unpack[RewardFields]) -> None:
         """Also long after the session's end: it rides on the samples that are asked for from then on."""
         self._do(calls.reward(session_id, value, told))
 

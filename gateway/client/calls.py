@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -42,9 +43,12 @@ def delete_session(session_id: str) -> Call[None]:
     return Call("DELETE", _session(session_id), nothing)
 
 
-def reward(session_id: str, value: float, told: Mapping[str, Any]) -> Call[None]:
-    """Under a key of its own, made up if need be: sent twice it counts once."""
-    body = {"reward_id": uuid4().hex, "value": value, **fields(told)}
+def reward(session_id: str, value: SupportsFloat, told: Mapping[str, Any]) -> Call[None]:
+    """Under a key of its own, made up if need be: sent twice it counts once. Raises ValueError."""
+    number = float(value)  # Of numpy or torch too, which JSON does not take.
+    if not math.isfinite(number):
+        raise ValueError(f"a reward is a finite number, not {number}")
+    body = {"reward_id": uuid4().hex, "value": number, **fields(told)}
     return Call("POST", f"{_session(session_id)}/rewards", nothing, body=body, repeatable=True)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
+from uuid import uuid4
 
 NEXT_CURSOR: Final = "x-next-cursor"
 PART: Final = 1024 * 1024
@@ -36,7 +37,7 @@ def saving(to: str | PathLike[str] | Writable) -> Iterator[BinaryIO | Writable]:
         yield to
         return
     path = Path(to)
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{uuid4().hex}.part")  # Of this writer alone: all ranks may run the same lines.
     try:
         with part.open("wb") as file:
             yield file

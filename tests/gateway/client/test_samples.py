@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gateway.client import Conflict, InvalidCall, NotFound, RoutedExperts, Sample, SampledSpan
+from gateway.client.saving import saving
 from tests.gateway.client.harness import Reached
 from tests.gateway.client.rollouts import IDS, LOGPROBS, MASK, rollout
 
@@ -60,6 +61,14 @@ def test_rewards_ride_on_samples_late_and_revised(gateway: Reached) -> None:
     with pytest.raises(Conflict) as caught:
         gateway.client.reward("s-1", 0.0, name="correct", reward_id="judge-a-2")
     assert caught.value.code == "reward_exists"
+
+
+def test_a_reward_may_be_a_number_of_numpy_and_is_finite(gateway: Reached) -> None:
+    rollout(gateway, "s-1")
+    gateway.client.reward("s-1", np.float32(0.5))
+    with pytest.raises(ValueError, match="a reward is a finite number, not nan"):
+        gateway.client.reward("s-1", float("nan"))
+    assert [reward.value for reward in gateway.client.read_session("s-1").rewards] == [0.5]
 
 
 def test_a_reward_in_the_block_of_a_session_is_kept_when_it_fails(gateway: Reached) -> None:
@@ -142,6 +151,15 @@ def test_an_export_is_a_file_or_nothing(gateway: Reached, tmp_path: Path) -> Non
         gateway.client.export(path, format="csv")
     assert path.read_bytes() == lines
     assert [name.name for name in tmp_path.glob("samples*")] == ["samples.jsonl"]
+
+
+def test_two_that_write_one_file_do_not_write_into_each_others(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with saving(path) as one, saving(path) as other:
+        other.write(b"whole\n")
+        one.write(b"half")
+        one.write(b" and half\n")
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["half and half\n"]
 
 
 def test_an_export_goes_on_part_by_part(gateway: Reached, tmp_path: Path) -> None:
