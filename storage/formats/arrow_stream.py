@@ -9,7 +9,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from storage.formats.columns import batches
 from storage.formats.outlet import Outlet
-from storage.formats.writers import Row
+from storage.formats.row import Row
 
 
 class ArrowStream:

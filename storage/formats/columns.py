@@ -10,12 +10,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from storage.formats.row import Row
 from storage.formats.schemas import is_json
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
-def record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def record_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     """A row has a value for every column, None where nothing was told, and nothing else. Raises KeyError."""
     columns = [_column([row[field.name] for row in rows], field) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -72,7 +73,7 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def batches(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches(rows: Sequence[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows in batches of no more than a few megabytes each, but for a row that is larger alone."""
     begin, size = 0, 0
     for end, row in enumerate(rows):

@@ -18,16 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 
 from adapters.schema import Reward, WeightSpan
 from adapters.token_ids import TokenIds
+from storage.formats.row import Row
 from storage.samples.sample import Finding, Sample, SampledSpan
-
-Row: TypeAlias = dict[str, Any]
 
 _PLAIN: Final = (
     "session_id",

@@ -6,14 +6,13 @@ int32, int8 and float32), which JSON has as base64. A logprob that nobody told i
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from storage.formats import flat
+from storage.formats.row import Row
 from storage.samples.sample import Sample
-
-Row: TypeAlias = dict[str, Any]
 
 ARRAYS: Final = {"token_ids": np.dtype("<i4"), "mask": np.dtype("<i1"), "logprobs": np.dtype("<f4")}
 

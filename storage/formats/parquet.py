@@ -10,7 +10,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from storage.formats.columns import batches
 from storage.formats.outlet import Outlet
-from storage.formats.writers import Row
+from storage.formats.row import Row
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 # Writing a group takes 2.6 times its bytes, and the footer keeps some 90 KB of each to the end: where they come to be

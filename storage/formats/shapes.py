@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from adapters.schema import Session, Trace
 from storage.formats import flat, packed
+from storage.formats.row import Row
 from storage.formats.trainers import areal, atif, nemo_rl, prime_rl, skyrl, slime, tinker, trl, verl
 from storage.samples.sample import Sample
-
-Row: TypeAlias = dict[str, Any]
 
 
 class Shape(Protocol):

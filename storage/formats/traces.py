@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from dataclasses import fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from adapters.schema import Choice, Trace
 from adapters.token_ids import TokenIds
+from storage.formats.row import Row
 
 _TRACE: Final = tuple(field.name for field in fields(Trace))
 _CHOICE: Final = tuple(field.name for field in fields(Choice))
 _KEPT: Final = (bytes, datetime)
 
 
-def row(trace: Trace) -> dict[str, Any]:
+def row(trace: Trace) -> Row:
     """Ids as int32 arrays that share the trace's memory."""
     told = {name: _plain(getattr(trace, name)) for name in _TRACE if name != "choices"}
     return told | {"choices": [{name: _plain(getattr(choice, name)) for name in _CHOICE} for choice in trace.choices]}

@@ -12,14 +12,15 @@ extra `export`, which is imported no sooner than it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 
+from storage.formats.row import Row
+
 FileFormat: TypeAlias = Literal["jsonl", "parquet", "arrow"]
-Row: TypeAlias = Mapping[str, Any]
 
 
 class CannotWrite(Exception):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from storage.formats.trainers.parts import Row, beside, require_logprobs
+from storage.formats.row import Row
+from storage.formats.trainers.parts import beside, require_logprobs
 from storage.samples.sample import Sample
 
 _NOT_SAMPLED = -1

@@ -20,8 +20,9 @@ from typing import Any, Final
 import msgspec
 
 from adapters.schema import Choice, Session, ToolCall, Trace
+from storage.formats.row import Row
 from storage.formats.trainers.conversation import Message, added, conversation
-from storage.formats.trainers.parts import CannotShape, Row, beside
+from storage.formats.trainers.parts import CannotShape, beside
 from storage.samples.agents import agent_of, user_agent
 from storage.samples.sample import Sample, SampledSpan
 

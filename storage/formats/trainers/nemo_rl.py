@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from storage.formats.row import Row
 from storage.formats.trainers.experts import Experts, routed_experts
-from storage.formats.trainers.parts import Row, beside, require_logprobs
+from storage.formats.trainers.parts import beside, require_logprobs
 from storage.samples.sample import Sample
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from storage.formats import flat
+from storage.formats.row import Row
 from storage.samples.sample import Sample
-
-Row: TypeAlias = dict[str, Any]
 
 _ARRAYS = ("token_ids", "mask", "logprobs")
 

@@ -8,8 +8,9 @@ single calls is the last only whoever has the whole session knows. The rest of t
 
 from __future__ import annotations
 
+from storage.formats.row import Row
 from storage.formats.trainers.experts import routed_experts
-from storage.formats.trainers.parts import Row, all_told, beside, number_of
+from storage.formats.trainers.parts import all_told, beside, number_of
 from storage.samples.sample import Sample
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 from adapters.schema import SessionStatus
+from storage.formats.row import Row
 from storage.formats.trainers.experts import routed_experts
-from storage.formats.trainers.parts import Row, all_told, beside, number_of
+from storage.formats.trainers.parts import all_told, beside, number_of
 from storage.samples.sample import Sample
 
 _STATUS: Final[dict[SessionStatus, str]] = {

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from storage.formats.trainers.parts import CannotShape, Row, beside, require_logprobs
+from storage.formats.row import Row
+from storage.formats.trainers.parts import CannotShape, beside, require_logprobs
 from storage.samples.sample import Sample
 
 

@@ -7,7 +7,8 @@ experts stay with their spans: TRL takes none.
 
 from __future__ import annotations
 
-from storage.formats.trainers.parts import Row, all_told, beside
+from storage.formats.row import Row
+from storage.formats.trainers.parts import all_told, beside
 from storage.samples.sample import Sample
 
 

@@ -8,8 +8,9 @@ span, and each run of ids between. `routed_experts` has N−1 rows, which verl i
 
 from __future__ import annotations
 
+from storage.formats.row import Row
 from storage.formats.trainers.experts import routed_experts
-from storage.formats.trainers.parts import Row, all_told, beside
+from storage.formats.trainers.parts import all_told, beside
 from storage.samples.sample import Sample
 
 

@@ -17,7 +17,8 @@ from adapters.token_ids import TokenIds
 from storage.formats import flat, schemas, traces
 from storage.formats.columns import record_batch
 from storage.formats.parquet import Parquet
-from storage.formats.writers import Encoder, FileFormat, Row, encoder_of
+from storage.formats.row import Row
+from storage.formats.writers import Encoder, FileFormat, encoder_of
 from tests.storage.formats.examples import TOOL_SAMPLE, same
 from tests.storage.formats.test_traces import CALL
 
