@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from storage.samples.drift import texts
-from storage.samples.drift.claims import Call, Claim
 from storage.samples.drift.history import Message, said
 from storage.samples.drift.messages import Likely, difference, of_message, spoken
+from storage.samples.drift.repeats import Call, Repeated
 from storage.samples.drift.report import Cause, Region
 
 _GENERATION_PROMPT: Final = 16
@@ -30,7 +30,7 @@ class Parting:
     """Where a call parts from the one that it repeats, and all that is known of it."""
 
     call: Call
-    claim: Claim
+    repeated: Repeated
     position: int
     lost: int | None
     """Ids of the earlier call from there until both are alike again; null where they are not."""
@@ -44,17 +44,17 @@ class Parting:
 
     @property
     def region(self) -> Region:
-        after = self.position - len(self.claim.earlier.prompt)
+        after = self.position - len(self.repeated.earlier.prompt)
         return "prompt" if after < 0 else "sampled" if after else "boundary"
 
     @property
     def in_answer(self) -> bool:
-        return self.position >= len(self.claim.earlier.prompt) - _GENERATION_PROMPT
+        return self.position >= len(self.repeated.earlier.prompt) - _GENERATION_PROMPT
 
     @property
     def at_its_begin(self) -> bool:
         """Whether it is where an answer's thought begins."""
-        return abs(self.position - len(self.claim.earlier.prompt)) <= _SHORTEST_THOUGHT
+        return abs(self.position - len(self.repeated.earlier.prompt)) <= _SHORTEST_THOUGHT
 
     @property
     def only_lost(self) -> bool:
@@ -76,18 +76,18 @@ def likely_cause(parting: Parting) -> Likely:
 
 
 def _of_messages(parting: Parting) -> Likely | None:
-    claim = parting.claim
-    if parting.region != "prompt" or claim.at is None:
+    repeated = parting.repeated
+    if parting.region != "prompt" or repeated.at is None:
         return None
-    return difference(claim.earlier.messages, parting.call.messages[: claim.at])
+    return difference(repeated.earlier.messages, parting.call.messages[: repeated.at])
 
 
 def _of_answer(parting: Parting) -> Likely | None:
-    claim = parting.claim
-    if claim.at is None or not parting.in_answer:
+    repeated = parting.repeated
+    if repeated.at is None or not parting.in_answer:
         return None
-    sampled, sent = said(claim.choice), parting.call.messages[claim.at]
-    name = claim.earlier.name
+    sampled, sent = said(repeated.choice), parting.call.messages[repeated.at]
+    name = repeated.earlier.name
     if sent.role != "assistant":
         words = f"the answer of {name} was left out of the history"
         return Likely("message_dropped", words, *texts.around(spoken([sampled]), spoken([sent])))
@@ -107,12 +107,12 @@ def _thought_is_gone(parting: Parting, sampled: Message) -> bool:
 
 def _of_prompt_text(parting: Parting) -> Likely | None:
     """For prompts that were sent as text."""
-    earlier, later = parting.claim.earlier.history, parting.call.history
+    earlier, later = parting.repeated.earlier.history, parting.call.history
     if earlier is None or later is None or earlier.prompt is None or later.prompt is None:
         return None
-    sampled = said(parting.claim.choice)
-    expected = earlier.prompt + (parting.claim.choice.text or "")
-    name = parting.claim.earlier.name
+    sampled = said(parting.repeated.choice)
+    expected = earlier.prompt + (parting.repeated.choice.text or "")
+    name = parting.repeated.earlier.name
     shown = texts.around(expected, later.prompt)
     at = texts.common_prefix(expected, later.prompt)
     if at == len(expected):
@@ -140,7 +140,7 @@ def _of_continued(sampled: Message, came_back: Message, name: str, shown: tuple[
 
 def _of_settings(parting: Parting) -> Likely | None:
     """Tools and template arguments stand at the head of a prompt, as its system prompt does."""
-    histories = parting.claim.earlier.history, parting.call.history
+    histories = parting.repeated.earlier.history, parting.call.history
     if parting.region != "prompt" or None in histories:
         return None
     earlier, later = (history.settings if history is not None else {} for history in histories)
@@ -154,7 +154,7 @@ def _of_settings(parting: Parting) -> Likely | None:
 
 def _of_template_head(parting: Parting) -> Likely | None:
     """A template may write a system prompt of its own, with the date in it."""
-    asked = next((message.text for message in parting.claim.earlier.messages if message.role == "user"), "")
+    asked = next((message.text for message in parting.repeated.earlier.messages if message.role == "user"), "")
     if parting.region != "prompt" or parting.head_text is None or not asked.strip():
         return None
     if texts.collapsed(asked) in texts.collapsed(parting.head_text) or parting.lost is None:
@@ -165,7 +165,7 @@ def _of_template_head(parting: Parting) -> Likely | None:
 
 def _of_rendering(parting: Parting) -> Likely:
     """The agent sent back what it was given."""
-    name = parting.claim.earlier.name
+    name = parting.repeated.earlier.name
     shown = (parting.lost_text or "", parting.gained_text or "")
     return _gone(parting, name, shown) or _by_text(parting, name, shown) or _by_ids(parting, name, shown)
 
@@ -176,12 +176,12 @@ def _gone(parting: Parting, name: str, shown: tuple[str, str]) -> Likely | None:
         return None
     if parting.position == 0 or (parting.gained == 0 and parting.position < _GENERATION_PROMPT):
         return Likely("truncation", "the prompt was cut from the front, though all of its messages were sent", *shown)
-    before_answer = len(parting.claim.earlier.prompt) - parting.position
+    before_answer = len(parting.repeated.earlier.prompt) - parting.position
     if parting.lost == before_answer <= _GENERATION_PROMPT:
         words = f"the template put a mark or an empty thought before the answer of {name}, and leaves it out later"
         return Likely("stripped_reasoning", words, *shown)
-    choice = parting.claim.choice
-    thoughts = [message for message in parting.claim.earlier.messages if message.thought]
+    choice = parting.repeated.choice
+    thoughts = [message for message in parting.repeated.earlier.messages if message.thought]
     if parting.at_its_begin and said(choice).thought:
         thoughts.append(said(choice))
     if thoughts and _is_thought(parting.lost_text, thoughts):
@@ -220,11 +220,11 @@ _WRITTEN_ANEW: Final = "the template writes the arguments of the tool call of {}
 
 
 def _in_calls(parting: Parting) -> bool:
-    return parting.region == "sampled" and bool(parting.claim.choice.tool_calls)
+    return parting.region == "sampled" and bool(parting.repeated.choice.tool_calls)
 
 
 def _by_ids(parting: Parting, name: str, shown: tuple[str, str]) -> Likely:
-    choice = parting.claim.choice
+    choice = parting.repeated.choice
     recorded = shown if any(shown) else texts.around(spoken([said(choice)]), _sent(parting))
     if parting.region == "prompt":
         words = f"the messages of {name} were sent again unchanged, and rendered otherwise"
@@ -245,5 +245,5 @@ def _by_ids(parting: Parting, name: str, shown: tuple[str, str]) -> Likely:
 
 
 def _sent(parting: Parting) -> str:
-    at = parting.claim.at
+    at = parting.repeated.at
     return "" if at is None else spoken([parting.call.messages[at]])

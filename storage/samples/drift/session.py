@@ -12,9 +12,9 @@ from storage.parents import Ends, ends_of
 from storage.samples.agents import agent_of
 from storage.samples.chosen import superseded
 from storage.samples.drift.causes import Parting, likely_cause
-from storage.samples.drift.claims import Call, Calls, Claim
 from storage.samples.drift.history import Reader
 from storage.samples.drift.ids import common, meeting
+from storage.samples.drift.repeats import Call, Calls, Repeated
 from storage.samples.drift.report import Break, CallDrift, SessionDrift, Side
 from storage.samples.drift.summary import counts_of
 
@@ -75,29 +75,29 @@ class _Walk:
         if not call.exact:
             return told
         parent = self._ends.parent_of(trace.prompt_token_ids)
-        claim = self._known.claimed_by(call)
-        if parent is not None and (claim is None or not _goes_beyond(claim, self._by_id[parent.trace_id])):
+        repeated = self._known.repeated_by(call)
+        if parent is not None and (repeated is None or not _goes_beyond(repeated, self._by_id[parent.trace_id])):
             return replace(told, continuity="extends", earlier_trace_id=parent.trace_id)
-        if claim is None:
+        if repeated is None:
             return replace(told, continuity="starts")
-        told = replace(told, earlier_trace_id=claim.earlier.trace.trace_id)
-        if not claim.earlier.exact or not claim.choice.token_ids:
+        told = replace(told, earlier_trace_id=repeated.earlier.trace.trace_id)
+        if not repeated.earlier.exact or not repeated.choice.token_ids:
             return told
-        return replace(told, continuity="breaks", broken=_broken(call, claim, self._decoder(trace)))
+        return replace(told, continuity="breaks", broken=_broken(call, repeated, self._decoder(trace)))
 
 
-def _goes_beyond(claim: Claim, parent: Call) -> bool:
+def _goes_beyond(repeated: Repeated, parent: Call) -> bool:
     """Whether what a call repeats goes on after the call that it does extend."""
-    if claim.earlier is parent:
+    if repeated.earlier is parent:
         return False
-    if claim.at is None or not parent.messages:
-        return len(claim.earlier.prompt) > len(parent.prompt)
-    return claim.at > len(parent.messages)
+    if repeated.at is None or not parent.messages:
+        return len(repeated.earlier.prompt) > len(parent.prompt)
+    return repeated.at > len(parent.messages)
 
 
-def _broken(call: Call, claim: Claim, decode: Decode | None) -> Break:
-    path = claim.earlier.path(claim.choice)
-    parting = _parting(call, claim, path, decode)
+def _broken(call: Call, repeated: Repeated, decode: Decode | None) -> Break:
+    path = repeated.earlier.path(repeated.choice)
+    parting = _parting(call, repeated, path, decode)
     likely = likely_cause(parting)
     begin, end = max(0, parting.position - _BEFORE), parting.position + _AFTER
     windows = path[begin:end], call.prompt[begin:end]
@@ -107,9 +107,9 @@ def _broken(call: Call, claim: Claim, decode: Decode | None) -> Break:
     return Break(
         trace_id=call.trace.trace_id,
         turn=call.trace.turn,
-        earlier_trace_id=claim.earlier.trace.trace_id,
-        earlier_turn=claim.earlier.trace.turn,
-        earlier_index=claim.choice.index,
+        earlier_trace_id=repeated.earlier.trace.trace_id,
+        earlier_turn=repeated.earlier.trace.turn,
+        earlier_index=repeated.choice.index,
         position=parting.position,
         region=parting.region,
         cause=likely.cause,
@@ -121,13 +121,13 @@ def _broken(call: Call, claim: Claim, decode: Decode | None) -> Break:
     )
 
 
-def _parting(call: Call, claim: Claim, path: TokenIds, decode: Decode | None) -> Parting:
+def _parting(call: Call, repeated: Repeated, path: TokenIds, decode: Decode | None) -> Parting:
     position = common(path, call.prompt)
     lost, gained = meeting(path.numpy()[position:], call.prompt.numpy()[position:]) or (None, None)
     head_text = _text(decode, path, 0, position)
     lost_text = _text(decode, path, position, lost)
     gained_text = _text(decode, call.prompt, position, gained)
-    return Parting(call, claim, position, lost, gained, head_text, lost_text, gained_text)
+    return Parting(call, repeated, position, lost, gained, head_text, lost_text, gained_text)
 
 
 def _text(decode: Decode | None, ids: TokenIds, begin: int, length: int | None) -> str | None:

@@ -61,7 +61,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Repeated:
     """The earlier call's choice that a call repeats, and which of the call's messages is its answer."""
 
     earlier: Call
@@ -98,10 +98,10 @@ class Calls:
             if answer is not None:
                 self._by_answer[answer].append((call, choice, node))
 
-    def claimed_by(self, call: Call) -> Claim | None:
+    def repeated_by(self, call: Call) -> Repeated | None:
         """None for a call that starts a conversation."""
         if not call.messages:
-            return self._claimed_by_prompt(call)
+            return self._by_prompt(call)
         nodes = self._nodes(call.messages)
         by_answer = self._by_last_answer(call, nodes)
         by_messages = self._by_messages(call, nodes)
@@ -119,7 +119,7 @@ class Calls:
             nodes.append(after[message])
         return nodes
 
-    def _by_last_answer(self, call: Call, nodes: list[_Node]) -> Claim | None:
+    def _by_last_answer(self, call: Call, nodes: list[_Node]) -> Repeated | None:
         for at in range(len(call.messages) - 1, -1, -1):
             message = call.messages[at]
             answer = _said(message) if message.role == "assistant" else None
@@ -130,10 +130,10 @@ class Calls:
                     known,
                     key=lambda each: (-abs(each[2].depth - at), _common(call, each[0], each[1]), each[0].number),
                 )
-                return Claim(earlier, choice, at)
+                return Repeated(earlier, choice, at)
         return None
 
-    def _by_messages(self, call: Call, nodes: list[_Node]) -> Claim | None:
+    def _by_messages(self, call: Call, nodes: list[_Node]) -> Repeated | None:
         """The call with the most messages of all whose messages this one repeats, before it says something else."""
         for at in range(len(call.messages) - 1, 0, -1):
             # One that had not ended yet gave no answer that could be repeated.
@@ -141,19 +141,21 @@ class Calls:
             choices = [(each, choice) for each in ended for choice in each.trace.choices]
             if choices:
                 earlier, choice = max(choices, key=lambda pair: (_common(call, *pair), pair[0].number, -pair[1].index))
-                return Claim(earlier, choice, at)
+                return Repeated(earlier, choice, at)
         return None
 
-    def _claimed_by_prompt(self, call: Call) -> Claim | None:
+    def _by_prompt(self, call: Call) -> Repeated | None:
         """For prompts without messages: the latest call whose answer stands in this prompt, in ids or in text."""
         found = (
-            Claim(earlier, choice, None)
+            Repeated(earlier, choice, None)
             for earlier in reversed(self._without[-_LATEST:])
             for choice in earlier.trace.choices
             if _repeats(call, earlier, choice)
         )
         return max(
-            found, key=lambda claim: (_common(call, claim.earlier, claim.choice), claim.earlier.number), default=None
+            found,
+            key=lambda repeated: (_common(call, repeated.earlier, repeated.choice), repeated.earlier.number),
+            default=None,
         )
 
 
