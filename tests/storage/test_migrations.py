@@ -8,14 +8,16 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine, select, text
 
 from adapters.schema import Session
 from adapters.token_ids import TokenIds
 from storage.database import Database
 from storage.migrate import migrate
+from storage.parents import unpack
 from storage.records import EndedQuery
 from storage.store import Store
+from storage.tables import traces
 from tests.storage.examples import NOON, call
 
 
@@ -58,6 +60,19 @@ INSERT INTO ends (session_id, trace_id, "index", end_len, digest) VALUES
 ('open', 't', 0, 2, x'{sha256(bytes(TokenIds([1, 2]))).hexdigest()[:32]}'),
 ('open', 't', 1, 3, x'{sha256(bytes(TokenIds([1, 2, 3]))).hexdigest()[:32]}')
 """  # noqa: S608
+_MANY_TRACES = """
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
+INSERT INTO traces (session_id, trace_id, turn, attempt, dialect, status, purpose, usage_estimated, fidelity,
+                    logprobs_fidelity, started_at, schema_version, depth, text)
+SELECT 'third', printf('t%04d', n), n, 0, 'chat', 'ok', 'train', 0, 'none', 'none',
+       '2026-11-21 12:00:00.000000', 1, 0, x'00'
+FROM numbers
+"""
+_MANY_ENDS = """
+INSERT INTO ends (session_id, trace_id, "index", end_len, digest)
+SELECT session_id, trace_id, choice, turn, zeroblob(16)
+FROM traces JOIN (SELECT 0 AS choice UNION SELECT 1 UNION SELECT 2) WHERE session_id = 'third'
+"""
 
 
 async def _calls_go_on_from_what_was_there(store: Store) -> None:
@@ -66,11 +81,20 @@ async def _calls_go_on_from_what_was_there(store: Store) -> None:
     found = await store.trace(going_on.trace_id)
     assert found is not None
     assert (found.turn, found.parent_trace_id, found.parent_index) == (1, "t", 1)
+    of_third = select(traces.c.trace_id, traces.c.ends).where(traces.c.session_id == "third")
+    with store.database.read() as db:
+        indexes = [[end.index for end in unpack(*row)] for row in db.execute(of_third)]
+    assert indexes == [[0, 1, 2]] * 1500
 
 
 UPGRADES = [
     Upgrade("0001", (_SESSIONS_1, _TRACES_1), _ended_sessions_have_their_places, gone=("ends",)),
-    Upgrade("0002", (_SESSIONS_1, _TRACES_1, _ENDS_2), _calls_go_on_from_what_was_there, gone=("ends",)),
+    Upgrade(
+        "0002",
+        (_SESSIONS_1, _TRACES_1, _ENDS_2, _MANY_TRACES, _MANY_ENDS),
+        _calls_go_on_from_what_was_there,
+        gone=("ends",),
+    ),
 ]
 
 

@@ -8,13 +8,15 @@ from operator import itemgetter
 import sqlalchemy as sa
 from alembic import op
 
+from storage.tables import AnyRow
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
 
-_BATCH = 1000
-_ALL = 'SELECT session_id, trace_id, "index", end_len, digest FROM ends ORDER BY session_id, trace_id, "index"'
+_AT_ONCE = 1000
+"""Rows: more than a trace has choices."""
 
 
 def upgrade() -> None:
@@ -28,13 +30,27 @@ def upgrade() -> None:
         .where(traces.c.session_id == sa.bindparam("session"), traces.c.trace_id == sa.bindparam("trace"))
         .values(ends=sa.bindparam("packed", type_=sa.LargeBinary))
     )
-    filled = [
-        {"session": session_id, "trace": trace_id, "packed": pack(End(trace_id, *row[2:]) for row in rows)}
-        for (session_id, trace_id), rows in groupby(db.execute(sa.text(_ALL)), key=itemgetter(0, 1))
-    ]
-    for start in range(0, len(filled), _BATCH):
-        db.execute(fill, filled[start : start + _BATCH])
+    # A part at a time, for there is a row for every answer that was ever recorded.
+    while rows := _first_rows(db):
+        filled = [
+            {"session": session_id, "trace": trace_id, "packed": pack(End(trace_id, *row[2:]) for row in of_trace)}
+            for (session_id, trace_id), of_trace in groupby(rows, key=itemgetter(0, 1))
+        ]
+        db.execute(fill, filled)
+        last = {"session": rows[-1][0], "trace": rows[-1][1]}
+        db.execute(sa.text("DELETE FROM ends WHERE (session_id, trace_id) <= (:session, :trace)"), last)
     op.drop_table("ends")
+
+
+def _first_rows(db: sa.Connection) -> list[AnyRow]:
+    """Of whole traces alone."""
+    chosen = 'SELECT session_id, trace_id, "index", end_len, digest FROM ends'
+    ordered = f'{chosen} ORDER BY session_id, trace_id, "index" LIMIT {_AT_ONCE}'
+    rows = list(db.execute(sa.text(ordered)))
+    if len(rows) < _AT_ONCE:
+        return rows
+    last = rows[-1][:2]
+    return [row for row in rows if row[:2] != last] or rows
 
 
 def downgrade() -> None:
