@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from gateway.commands.remote import Filters, Remote, decode
+from gateway.commands.remote import Filters, Page, Remote, decode
 from gateway.commands.screen import Screen
 from gateway.commands.table import Column
-
-Item = TypeVar("Item")
 
 # A table counts ids; everything else that is large stays where it is.
 _LISTED = (
@@ -58,12 +55,6 @@ class TraceRow(msgspec.Struct):
     duration_ms: float | None = None
     prompt_token_ids: list[int] | None = None
     choices: list[ChoiceRow] = []
-
-
-class Page(msgspec.Struct, Generic[Item]):
-    items: list[Item]
-    next: str | None = None
-    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

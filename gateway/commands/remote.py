@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import httpx
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from gateway.commands.errors import CommandFailed
 
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 Filters: TypeAlias = Mapping[str, str | int | Sequence[str]]
 
 _PATIENCE_S: Final = 60
@@ -28,6 +29,14 @@ class Unreachable(CannotRead):
 
 class BrokenOff(CannotRead):
     """The connection ended in the middle of an answer, which may be whole at the next try."""
+
+
+class Page(msgspec.Struct, Generic[Item]):
+    """A part of a list, as every list of the API is told."""
+
+    items: list[Item]
+    next: str | None = None
+    complete: bool = True
 
 
 class _Problem(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""`samples`: the training samples of a session, or of those that ended last, a line each."""
+"""`samples`: the training samples of a session, or of ended sessions in the order of their ends, a line each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gateway.commands.remote import Filters, Remote
+from gateway.commands.remote import Filters, Page, Remote
 from gateway.commands.screen import Screen
 from gateway.commands.table import Column
 
@@ -35,12 +35,6 @@ class _Row(msgspec.Struct):
     findings: list[_Finding] = []
 
 
-class _Page(msgspec.Struct):
-    items: list[_Row]
-    next: str | None = None
-    complete: bool = True
-
-
 @dataclass(frozen=True, slots=True)
 class Samples:
     """A running gateway's samples, and where to show them."""
@@ -53,7 +47,7 @@ class Samples:
         path = "/api/samples" if session_id is None else f"/api/sessions/{quote(session_id, safe='')}/samples"
         if self.screen.as_json:
             return self.screen.json(self.remote.get(path, filters))
-        page = self.remote.read(path, {**filters, "shape": _PACKED}, _Page)
+        page = self.remote.read(path, {**filters, "shape": _PACKED}, Page[_Row])
         self.screen.table(_columns(page.items))
         if page.next is not None and page.items:
             self.screen.note(f"There is more, or will be: --cursor {page.next}")

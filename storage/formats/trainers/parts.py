@@ -1,4 +1,4 @@
-"""What the trainers' records have in common: where the prompt ends, and all that their own fields have no place for."""
+"""What the trainers' records have in common: a place for what they have no field for, and what they must have."""
 
 from __future__ import annotations
 
