@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, TypedDict
 
-from gateway.client.values import Capture, Ending, Fidelity, Purpose, SessionStatus, Unit
+from gateway.client.values import Capture, Dialect, Ending, Fidelity, Purpose, SessionStatus, Status, Unit
 
 
 class Labels(TypedDict, total=False):
@@ -68,11 +68,11 @@ class TraceFilters(Paging, total=False):
     model: str
     engine: str
     backend: str
-    status: str
+    status: Status
     fidelity: Fidelity
     weight_version: str
     purpose: Purpose
-    dialect: str
+    dialect: Dialect
     since: datetime | str
     until: datetime | str
     exclude: str | Sequence[str]
@@ -123,7 +123,7 @@ class ExportFilters(SessionChoice, SampleOptions, total=False):
 
     of: Literal["samples", "traces"]
     format: Literal["jsonl", "parquet", "arrow"]
-    status: str | Sequence[str]
+    status: Ending | Status | Sequence[Ending | Status]
     """`finished` sessions unless said otherwise; of traces any one."""
     shape: str
     """A trainer's own record (`verl`, `slime`, `trl` …), as `jsonl`; `flat` unless said otherwise."""
@@ -136,7 +136,7 @@ class ExportFilters(SessionChoice, SampleOptions, total=False):
     backend: str
     fidelity: Fidelity
     weight_version: str
-    dialect: str
+    dialect: Dialect
 
 
 class GroupFilters(Paging, total=False):

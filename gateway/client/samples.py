@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.client.reading import array, each, known
-from gateway.client.values import Purpose, Reward, SessionStatus
+from gateway.client.values import LogprobsMode, Purpose, Reward, SessionStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class SampledSpan:
     """False where an earlier row of the session trains these very tokens."""
     finish_reason: str | None = None
     temperature: float | None = None
-    logprobs_mode: str | None = None
+    logprobs_mode: LogprobsMode | None = None
     """`raw` is before temperature and penalties, `processed` after."""
     routed_experts: RoutedExperts | None = None
 

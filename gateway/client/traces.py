@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.client.reading import array, each, known
-from gateway.client.values import Fidelity, Purpose
+from gateway.client.values import Fidelity, LogprobsFidelity, PlanMode, Purpose, Status
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class Trace:
 
     trace_id: str
     session_id: str
-    status: str
+    status: Status
     fidelity: Fidelity
     started_at: datetime
     turn: int | None = None
@@ -51,13 +51,13 @@ class Trace:
     model: str | None = None
     backend: str | None = None
     engine: str | None = None
-    plan: str | None = None
+    plan: PlanMode | None = None
     """How the backend was asked: `streamed`, `buffered` (whole, and streamed to the agent) or `whole`."""
     weight_version: str | None = None
     parent_trace_id: str | None = None
     parent_index: int | None = None
     fidelity_reason: str | None = None
-    logprobs_fidelity: str = "none"
+    logprobs_fidelity: LogprobsFidelity = "none"
     logprobs_reason: str | None = None
     duration_ms: float | None = None
     prompt_token_ids: npt.NDArray[np.int32] | None = None

@@ -15,10 +15,15 @@ from gateway.client.reading import each, instant, known
 Item = TypeVar("Item")
 
 Capture = Literal["exact", "ids", "stream"]
+Dialect = Literal["chat", "completions", "messages", "responses"]
 Ending = Literal["finished", "failed", "aborted"]
 Fidelity = Literal["exact", "partial", "retokenized", "none"]
+LogprobsFidelity = Literal["exact", "none"]
+LogprobsMode = Literal["raw", "processed"]
+PlanMode = Literal["streamed", "buffered", "whole"]
 Purpose = Literal["train", "eval", "aux"]
 SessionStatus = Literal["open", "finished", "failed", "aborted"]
+Status = Literal["running", "ok", "client_disconnected", "backend_error", "interrupted", "rejected"]
 Unit = Literal["session", "group"]
 
 
@@ -155,13 +160,13 @@ class Backend:
     variant: str | None = None
     features: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    known: str | None = None
+    known: Literal["configured", "detected", "probed", "assumed"] | None = None
     """How the engine is known; null before the backend was asked."""
     weight_version: str | None = None
     tokenizer: str | None = None
     api_key_env: str | None = None
     """The gateway's environment variable that has its key."""
-    source: str | None = None
+    source: Literal["config", "api"] | None = None
     """`config`, or `api` where it was added over HTTP."""
     health: Literal["up", "down", "unknown"] = "unknown"
     in_flight: int = 0
