@@ -54,14 +54,19 @@ class Destination:
         if not self._local:
             yield
             return
+        root = Path(self._root)
         with self._told("can't be written"):
-            Path(self._root).mkdir(parents=True, exist_ok=True)
-            folder = os.open(self._root, os.O_RDONLY)
+            is_new = not root.exists()
+            root.mkdir(parents=True, exist_ok=True)
+            folder = os.open(root, os.O_RDONLY)
         try:
             _hold(folder, self.url)
             yield
         finally:
             os.close(folder)
+            if is_new:
+                with suppress(OSError):  # It has files, or else is left as it was found: not there.
+                    root.rmdir()
 
     def read(self, name: str) -> bytes | None:
         """None where there is no such file."""

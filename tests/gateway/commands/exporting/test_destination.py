@@ -104,8 +104,10 @@ def test_one_export_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
         Destination.of(folder).alone(),
     ):
         pass
+    assert not (tmp_path / "out").exists()
     with Destination.of(folder).alone():
-        pass
+        Destination.of(folder).write("part", b"")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["part"]
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
