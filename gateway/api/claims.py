@@ -8,9 +8,10 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from adapters.schema import Purpose
-from gateway.api.inputs import EndedStatus, GroupSize, Label, Limit, RunId, Strict, Wait
+from gateway.api.inputs import GroupSize, Label, Limit, RunId, Strict, Wait
 from gateway.api.listing import json_answer, with_news
 from gateway.api.parts import Parts
+from gateway.api.sample_filters import Statuses
 from storage.records import Claim, ClaimRequest, Page, Unit
 
 router = APIRouter(prefix="/claims", tags=["claims"])
@@ -34,7 +35,7 @@ class NewClaim(Strict):
     """For how long they are yours unless you acknowledge or extend the claim."""
     group_size: GroupSize | None = None
     """How many sessions the groups are to have of which no session says it."""
-    statuses: Annotated[tuple[EndedStatus, ...], Field(min_length=1, max_length=3)] = ("finished",)
+    status: Statuses = ("finished",)
     """Of the sessions that are given. For a group to be complete its sessions may have ended in any way."""
     purpose: Purpose | None = "train"
     """`train` takes also the sessions that say none; null takes all, those of evaluations too."""
@@ -42,7 +43,7 @@ class NewClaim(Strict):
     """How many seconds to wait for something to claim."""
 
     def request(self) -> ClaimRequest:
-        return ClaimRequest(**self.model_dump(exclude={"wait"}))
+        return ClaimRequest(**self.model_dump(exclude={"status", "wait"}), statuses=self.status)
 
 
 class Extension(Strict):

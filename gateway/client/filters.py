@@ -164,7 +164,7 @@ class ClaimFilters(TypedDict, total=False):
     """How many of them at most; 1 unless said otherwise."""
     group_size: int
     """The size of groups whose sessions do not say."""
-    statuses: Sequence[Ending]
+    status: Ending | Sequence[Ending]
     """`finished` unless said otherwise."""
     purpose: Purpose | None
     """`train` unless said otherwise; None is any, evaluations too."""

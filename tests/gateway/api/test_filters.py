@@ -32,7 +32,7 @@ def test_what_a_request_leaves_out_is_what_storage_takes_for_left_out() -> None:
     [
         (SampleFields, SampleOptions, RENAMED, set()),
         (SampleFilters, EndedQuery, RENAMED, set()),
-        (NewClaim, ClaimRequest, {}, set()),
+        (NewClaim, ClaimRequest, RENAMED, set()),
         (GroupFilters, GroupQuery, {}, set()),
         (SessionFilters, SessionQuery, {}, set()),
         (TraceFilters, TraceQuery, {}, {"end"}),  # The gateway's own, for a part of an export.

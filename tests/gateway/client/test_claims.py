@@ -59,6 +59,16 @@ def test_evaluations_are_claimed_where_they_are_asked_for(gateway: Reached) -> N
         assert work.session_ids == ("s-1",)
 
 
+def test_what_failed_is_claimed_where_it_is_asked_for_in_the_words_that_samples_are(gateway: Reached) -> None:
+    rollout(gateway, "s-1", run_id="r1", status="failed")
+    with gateway.client.claim(run="r1") as work:
+        assert not work
+    for number, status in enumerate(("failed", ["failed", "aborted"])):
+        with gateway.client.claim(run="r1", status=status, consumer=f"judge-{number}") as work:
+            assert work.session_ids == ("s-1",)
+        assert [sample.session_id for sample in gateway.client.samples(run="r1", status=status)] == ["s-1"]
+
+
 def test_a_late_acknowledgement_is_refused(gateway: Reached) -> None:
     rollout(gateway, "s-1", run_id="r1")
     with pytest.raises(ClaimExpired), gateway.client.claim(run="r1", lease=0.05):
