@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,8 @@ class Conversation(msgspec.Struct, frozen=True):
 
 class _Request(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...] = ()
+    system: Any = None
+    """Anthropic's place for it."""
     prompt: Any = None
     tools: list[dict[str, Any]] | None = None
 
@@ -41,10 +44,33 @@ def conversation(request: RecordedRequest) -> Conversation:
         told = _decoder.decode(request.body or b"{}")
     except (msgspec.DecodeError, RecursionError):
         return _UNREADABLE
-    messages = told.messages
+    messages = tuple(each for message in told.messages for each in _unfolded(message))
+    if told.system:
+        messages = (Message("system", told.system), *messages)
     if not messages and isinstance(told.prompt, str):
         messages = (Message("user", told.prompt),)
     return Conversation(messages, told.tools)
+
+
+def _unfolded(message: Message) -> Iterator[Message]:
+    """The message; of Anthropic's, in which results of tools are parts of what the user says, each result by itself.
+
+    Without its marks for a cache, which move from message to message as a conversation grows.
+    """
+    if not isinstance(message.content, list) or not all(isinstance(part, dict) for part in message.content):
+        yield message
+        return
+    said: list[dict[str, Any]] = []
+    for part in message.content:
+        match part.get("type"):
+            case "tool_result":
+                yield Message("tool", part.get("content"), str(part.get("tool_use_id")))
+            case "tool_use" | "thinking" | "redacted_thinking":
+                continue  # Of an answer, which the trace that it came from has told.
+            case _:
+                said.append({name: value for name, value in part.items() if name != "cache_control"})
+    if said or message.role == "assistant" or not message.content:
+        yield Message(message.role, said, message.tool_call_id)
 
 
 def added(earlier: tuple[Message, ...], later: tuple[Message, ...]) -> tuple[Message, ...]:
