@@ -107,6 +107,8 @@ def _part(part: object) -> str:
             return str(part["text"])
         if _thought(part) or _is_call(part):
             return ""
+        # Anthropic's mark for its cache moves from message to message as a conversation grows.
+        part = {name: value for name, value in part.items() if name != "cache_control"}
     digest = hashlib.sha256(msgspec.json.encode(part, order="deterministic")).hexdigest()[:12]
     kind = part.get("type") if isinstance(part, dict) else type(part).__name__
     return f"[{kind} {digest}]"

@@ -63,6 +63,12 @@ def test_another_picture_is_another_message() -> None:
     assert one.text.startswith("[image_url ")
 
 
+def test_a_mark_for_a_cache_makes_no_message_another() -> None:
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "rain"}
+    marked = {**result, "cache_control": {"type": "ephemeral"}}
+    assert message(role="user", content=[result]) == message(role="user", content=[marked])
+
+
 def test_a_completion_has_its_prompt_and_no_messages() -> None:
     assert read({"prompt": "Once"}) == History(prompt="Once")
     assert read({"prompt": [1, 2]}) == History()
