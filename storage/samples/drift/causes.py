@@ -14,6 +14,7 @@ from storage.samples.drift.history import Message, said
 from storage.samples.drift.messages import Likely, difference, of_message, spoken
 from storage.samples.drift.repeats import Call, Repeated
 from storage.samples.drift.report import Cause, Region
+from storage.samples.findings import LENGTH
 
 _GENERATION_PROMPT: Final = 16
 """Ids at the end of a prompt that belong to the answer: its role, perhaps the mark that opens a thought."""
@@ -241,6 +242,9 @@ def _by_ids(parting: Parting, name: str, shown: tuple[str, str]) -> Likely:
             return Likely("whitespace", f"an id more or less in {name}, whose text came back as it was", *recorded)
         if max(parting.lost, parting.gained) <= _SHORT:
             return Likely("retokenized", f"the same text of {name} is other tokens", *recorded)
+    if choice.finish_reason == LENGTH:
+        words = f"the limit of tokens cut {name} off, it seems within a tool call or a thought that its text leaves out"
+        return Likely("truncation", words, *recorded)
     return Likely("unknown", f"{name} was sent back as it was, and rendered otherwise", *recorded)
 
 

@@ -287,6 +287,13 @@ def test_a_stop_string_whose_tokens_were_sampled() -> None:
     assert "stop string" in broken.detail
 
 
+def test_a_tool_call_that_a_limit_cut_is_no_part_of_the_text() -> None:
+    broken_off = cut(COMPACT, max_tokens=9, stops=())
+    broken = only_break(*after(broken_off, sent_back(broken_off)))
+    assert broken.cause == "truncation"
+    assert "the limit of tokens cut call 0 off" in broken.detail
+
+
 def test_what_nobody_can_explain_is_unknown() -> None:
     same = sent_back(say("Hello there, friend of mine, and of everybody."))
     other = sent_back(say("Bonjour à tous, les amis, et bienvenue."))
