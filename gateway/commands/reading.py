@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.commands.remote import Filters, Page, Remote, decode
 from gateway.commands.screen import Screen
-from gateway.commands.table import Column
+from gateway.commands.table import Column, printable
 
 # A table counts ids; everything else that is large stays where it is.
 _LISTED = (
@@ -127,7 +127,8 @@ class Reader:
             facts.append(("  token_ids", _ids(choice.token_ids)))
             facts.extend((f"  {name}", text) for name in ("reasoning", "text") if (text := getattr(choice, name)))
         for name, fact in facts:
-            self.screen.line(f"{name:<18}{fact}")
+            # What a model said may have lines, and must not reach the terminal as anything but text.
+            self.screen.line(f"{name:<18}" + "\n".join(map(printable, fact.split("\n"))))
         return None
 
     def _show(self, columns: Sequence[Column], following: str | None, complete: bool) -> None:
