@@ -128,7 +128,7 @@ class Reader:
             facts.extend((f"  {name}", text) for name in ("reasoning", "text") if (text := getattr(choice, name)))
         for name, fact in facts:
             # What a model said may have lines, and must not reach the terminal as anything but text.
-            self.screen.line(f"{name:<18}" + "\n".join(map(printable, fact.split("\n"))))
+            self.screen.line(f"{name:<18}" + "\n".join(map(printable, fact.expandtabs().split("\n"))))
         return None
 
     def _show(self, columns: Sequence[Column], following: str | None, complete: bool) -> None:

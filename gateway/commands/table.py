@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -63,4 +64,9 @@ def _line(cells: Sequence[str]) -> str:
 
 def printable(value: str) -> str:
     """Labels are whatever somebody wrote: a line end or an escape sequence would break the line, or the terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in value)
+    return "".join(char if _is_text(char) else "\N{REPLACEMENT CHARACTER}" for char in value)
+
+
+def _is_text(char: str) -> bool:
+    """Of white space Python calls the plain blank alone printable."""
+    return char.isprintable() or unicodedata.category(char) == "Zs"

@@ -162,10 +162,10 @@ def test_a_trace_is_shown_with_its_ids_and_why_they_are_not_surer() -> None:
 
 
 def test_what_a_model_said_is_shown_line_by_line_and_commands_no_terminal() -> None:
-    said = {"token_ids": [7], "text": "One.\n\x1b]0;title\x07Two.", "finish_reason": "stop"}
+    said = {"token_ids": [7], "text": "One:\n\t1\xa0%\x1b]0;title\x07", "finish_reason": "stop"}
     api = Api({**TRACE, "choices": [said]})
     api.reader().trace("0197")
-    assert api.lines[-2:] == ["text One.", "\ufffd]0;title\ufffdTwo."]
+    assert api.lines[-2:] == ["text One:", "1 %\ufffd]0;title\ufffd"]
 
 
 def test_json_is_the_answer_itself() -> None:
