@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl, Limit, remote, told
+from gateway.cli_options import LOCAL, ApiKey, AsJson, Cursor, GatewayUrl, Limit, remote, told
 from gateway.cli_training import training
-from gateway.commands.errors import CommandFailed
+from gateway.commands.errors import CommandFailed, WrongUse
 
 if TYPE_CHECKING:
     from gateway.commands.reading import Reader
@@ -195,7 +195,7 @@ def _settings(config: Path | None, flags: Mapping[str, object]) -> Settings:
     try:
         return load(config=config, environ=os.environ, flags=flags)
     except SettingsError as exc:
-        raise CommandFailed(str(exc), exit_status=WRONG_USE) from exc
+        raise WrongUse(str(exc)) from exc
 
 
 def _reader(url: str, api_key: str | None, as_json: bool) -> Reader:

@@ -20,8 +20,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in p
 Limit = Annotated[int, typer.Option(min=1, max=1000)]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it said itself.")]
 LOCAL: Final = "http://127.0.0.1:9090"
-WRONG_USE: Final = 2
-"""The exit status of a command that can't be what was meant."""
 
 
 def remote(url: str, api_key: str | None) -> Remote:

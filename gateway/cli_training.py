@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli_options import LOCAL, WRONG_USE, ApiKey, AsJson, Cursor, GatewayUrl, remote, told
-from gateway.commands.errors import CommandFailed
+from gateway.cli_options import LOCAL, ApiKey, AsJson, Cursor, GatewayUrl, remote, told
+from gateway.commands.errors import WrongUse
 
 training = typer.Typer()
 Statuses = Annotated[
@@ -130,5 +130,5 @@ def _listed(statuses: list[str] | None) -> str | None:
     return ",".join(statuses) if statuses else None
 
 
-def _one_is_whole() -> CommandFailed:
-    return CommandFailed("one session is shown whole: leave out what chooses sessions", exit_status=WRONG_USE)
+def _one_is_whole() -> WrongUse:
+    return WrongUse("one session is shown whole: leave out what chooses sessions")

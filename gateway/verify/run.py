@@ -8,7 +8,7 @@ from typing import get_args
 
 from adapters.schema import Capture
 from gateway.backends import Backend, Backends
-from gateway.commands.errors import CommandFailed
+from gateway.commands.errors import WrongUse
 from gateway.detection import Detection
 from gateway.dispatch import Dispatcher
 from gateway.models import KeyRefused, NotListed, models_of
@@ -32,11 +32,11 @@ def main(
     api_key_env: str | None,
     environ: Mapping[str, str],
 ) -> int:
-    """0: every check passed or can't be made; 1: one failed; 2: the server can't be asked. Raises CommandFailed."""
+    """0: every check passed or can't be made; 1: one failed; 2: the server can't be asked. Raises WrongUse."""
     try:
         settings = _settings(url, api_key_env, environ)
     except SettingsError as exc:
-        raise CommandFailed(str(exc), exit_status=2) from exc
+        raise WrongUse(str(exc)) from exc
     decoder = load(tokenizer) if tokenizer is not None else None
     report = asyncio.run(verify(settings, model=model, decoder=decoder))
     (write_json if json_output else show)(report)
@@ -52,7 +52,7 @@ def _settings(url: str, api_key_env: str | None, environ: Mapping[str, str]) -> 
 
 
 async def verify(settings: BackendSettings, *, model: str | None, decoder: Decoder | None) -> Report:
-    """Raises CommandFailed where it is not told which model to ask."""
+    """Raises WrongUse where it is not told which model to ask."""
     async with Upstream(connect_timeout=5.0) as upstream:
         backend = Backend(settings)
         backends = Backends([backend], Detection(upstream, timeout=5.0))
@@ -71,7 +71,7 @@ async def verify(settings: BackendSettings, *, model: str | None, decoder: Decod
             untold = str(exc)
         asked = model or next(iter(server.models), None)
         if asked is None:
-            raise CommandFailed(f"{settings.url} {untold}; name a model with --model", exit_status=2)
+            raise WrongUse(f"{settings.url} {untold}; name a model with --model")
         asker = Asker(Dispatcher(backends, upstream, first_byte_timeout=_PATIENCE), asked, patience=_PATIENCE)
         rows = tuple([Row(check, await check.finding(asker, decoder)) for check in CHECKS])
         captured = await _captured(asker)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adapters.token_ids import TokenIds
-from gateway.commands.errors import CommandFailed
+from gateway.commands.errors import WrongUse
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,17 +21,15 @@ class LocalTokenizer:
 
 
 def load(path: str) -> LocalTokenizer:
-    """Raises CommandFailed."""
+    """Raises WrongUse."""
     if not Path(path).is_dir():
-        raise CommandFailed(f"--tokenizer {path}: there is no such folder; it is never downloaded", exit_status=2)
+        raise WrongUse(f"--tokenizer {path}: there is no such folder; it is never downloaded")
     try:
         from transformers import AutoTokenizer
     except ImportError as exc:
-        raise CommandFailed(
-            "--tokenizer needs transformers: pip install 'rollout-gateway[tokenizers]'", exit_status=2
-        ) from exc
+        raise WrongUse("--tokenizer needs transformers: pip install 'rollout-gateway[tokenizers]'") from exc
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as exc:
-        raise CommandFailed(f"--tokenizer {path}: {exc}", exit_status=2) from exc
+        raise WrongUse(f"--tokenizer {path}: {exc}") from exc
     return LocalTokenizer(tokenizer)
