@@ -17,7 +17,7 @@ from adapters.schema import Trace
 from adapters.scripts.replies import Reply, by_turn, fixed
 from adapters.scripts.script import Stamp
 from adapters.scripts.speech import Called, say
-from gateway.dialects.messages import thought
+from gateway.dialects import thought
 from gateway.scripted import Fault, ScriptedServer
 from tests.gateway.anthropic_client import ASKED, SERVERS, served, streamed
 from tests.gateway.harness import traces_in

@@ -13,7 +13,8 @@ from adapters.answer import Outcome, Piece
 from adapters.answer_shape import Delta, ToolFragment
 from adapters.request import CanonicalRequest
 from adapters.schema import Choice, Completion, Error, ToolCall, Usage
-from gateway.dialects.messages import errors, thought
+from gateway.dialects import thought
+from gateway.dialects.messages import errors
 from gateway.dialects.messages.blocks import JSON, BlockWriter, ThinkingShown, call_id, event
 
 _STOP_REASONS: Final[Mapping[str | None, str]] = {

@@ -11,12 +11,13 @@ from msgspec import Raw
 from adapters.request import CanonicalRequest
 from adapters.schema import Dialect as DialectName
 from adapters.schema import Error
+from gateway.dialects.conversation import chat_messages, encoded
 from gateway.dialects.dialect import BadRequest
 from gateway.dialects.messages import body as typed
 from gateway.dialects.messages import errors
 from gateway.dialects.messages.answer import MessagesRequest, MessagesResponder
 from gateway.dialects.messages.blocks import ThinkingShown
-from gateway.dialects.messages.history import chat_messages, encoded
+from gateway.dialects.messages.history import turns
 from gateway.dialects.messages.tools import chat_choice, chat_tools
 from gateway.dialects.openai_request import Fields, fields_of
 
@@ -129,7 +130,8 @@ def _messages_of(given: Fields) -> Fields:
             "from there (prefill). The conversation must end with a user message.",
             param="messages",
         )
-    return {"messages": encoded(chat_messages(typed.read(given.get("system"), "system", _system), messages))}
+    system = typed.read(given.get("system"), "system", _system)
+    return {"messages": encoded(chat_messages(turns(system, messages)))}
 
 
 def _tools_of(given: Fields) -> Fields:

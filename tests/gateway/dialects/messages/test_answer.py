@@ -10,7 +10,7 @@ import pytest
 from adapters.answer import Outcome, Piece
 from adapters.answer_shape import Delta
 from adapters.schema import Choice, Completion, ToolCall, Usage, Verdict
-from gateway.dialects.messages import thought
+from gateway.dialects import thought
 from gateway.dialects.messages.answer import MessagesRequest, MessagesResponder
 from gateway.dialects.messages.blocks import ThinkingShown
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adapters.answer_shape import Delta, ToolFragment
-from gateway.dialects.messages import thought
+from gateway.dialects import thought
 from gateway.dialects.messages.blocks import PING, BlockWriter, ThinkingShown
 
 

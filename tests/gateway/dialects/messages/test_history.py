@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.dialects import thought
 from gateway.dialects.dialect import BadRequest
-from gateway.dialects.messages import thought
 from gateway.dialects.messages.dialect import MessagesDialect
 
 MESSAGES = MessagesDialect()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.messages.thought import recall, sign
+from gateway.dialects.thought import recall, sign
 
 
 @given(st.text())
