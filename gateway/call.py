@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
-
-import msgspec
 
 from adapters.answer import Outcome
 from adapters.plan import Plan
@@ -17,6 +14,7 @@ from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Choice, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace
 from adapters.token_ids import TokenIds
 from gateway.dialects.dialect import Dialect
+from gateway.habits.sampling import sampling_of
 
 MIXED: Final = "mixed"
 """The `weight_version` of an answer that two or more versions sampled; its choices' spans say which."""
@@ -34,26 +32,6 @@ RECORDED_HEADERS = (
     "x-stainless-retry-count",
 )
 
-SAMPLING_FIELDS = (
-    "best_of",
-    "frequency_penalty",
-    "ignore_eos",
-    "logit_bias",
-    "max_completion_tokens",
-    "max_tokens",
-    "min_p",
-    "min_tokens",
-    "n",
-    "presence_penalty",
-    "repetition_penalty",
-    "seed",
-    "stop",
-    "stop_token_ids",
-    "temperature",
-    "top_k",
-    "top_p",
-)
-
 
 @dataclass(slots=True)
 class Call:
@@ -69,7 +47,10 @@ class Call:
     """The session's row is not in the database yet."""
     purpose: Purpose
     body: bytes | None = None
+    asked: CanonicalRequest | None = None
+    """The request as the agent sent it."""
     request: CanonicalRequest | None = None
+    """What is made of it: with what the session pins."""
     plan: Plan | None = None
     backend: str | None = None
     weight_version: str | None = None
@@ -140,7 +121,8 @@ class Call:
 
     def _sampled(self) -> Sampling:
         if self._sampling is None or self._sampling[0] is not self.plan:
-            self._sampling = self.plan, sampling_of(self.request, self.plan)
+            left_out = self.plan.left_out if self.plan is not None else frozenset[str]()
+            self._sampling = self.plan, sampling_of(self.asked, self.request, left_out)
         return self._sampling[1]
 
     def _told(self, outcome: Outcome) -> dict[str, Any]:
@@ -177,17 +159,3 @@ def _spanned(choices: Sequence[Choice]) -> str | None:
 
 def recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in RECORDED_HEADERS if name in headers}
-
-
-def sampling_of(request: CanonicalRequest | None, plan: Plan | None) -> Sampling:
-    """The sampling parameters that the agent set itself, and those of them that the backend got."""
-    if request is None:
-        return Sampling()
-    asked: dict[str, Any] = {}
-    for name in SAMPLING_FIELDS:
-        if name in request.fields:
-            # What is nested too deep to be read is no sampling parameter; the body has it as it came.
-            with suppress(msgspec.DecodeError, RecursionError):
-                asked[name] = msgspec.json.decode(request.fields[name])
-    left_out = plan.left_out if plan is not None else frozenset()
-    return Sampling(asked, {name: value for name, value in asked.items() if name not in left_out})

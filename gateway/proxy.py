@@ -18,6 +18,7 @@ from gateway.asgi import BodyTooLarge, ClientGone, disconnected, headers_of, rea
 from gateway.call import Call
 from gateway.dialects.dialect import BadRequest, Dialect
 from gateway.exchange import LARGE_BODY, Exchange, ExchangeParts
+from gateway.habits.sampling import pinned
 from gateway.refusals import Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
 from storage.ids import new_id
 
@@ -92,7 +93,8 @@ class Proxy:
         """From the body to the recorded end."""
         exchange = Exchange(self._parts, call, answer)
         try:
-            request = call.request = await self._read(call, receive)
+            call.asked = call.request = await self._read(call, receive)
+            request = call.request = pinned(call.request, call.session.sampling)
         except Refusal as refusal:
             await exchange.refuse(refusal)
             return

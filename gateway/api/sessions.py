@@ -26,6 +26,7 @@ from gateway.api.inputs import (
     Wait,
     Whole,
 )
+from gateway.api.limits import PinnedSampling
 from gateway.api.listing import JSON, json_answer, with_news
 from gateway.api.parts import Parts
 from gateway.api.rewards import MOST_AT_ONCE, NewReward, told_now
@@ -52,6 +53,7 @@ class SessionFields(Strict):
     capture: Capture | None = None
     purpose: Purpose | None = None
     attempt: Whole = 0
+    sampling: PinnedSampling | None = None
 
 
 class NewSession(SessionFields):

@@ -18,6 +18,8 @@ class Labels(TypedDict, total=False):
     attempt: int
     purpose: Purpose
     capture: Capture
+    sampling: Mapping[str, Any] | None
+    """Sent in each of its calls, whatever its agent asks for; a null in it leaves a parameter out."""
     metadata: Mapping[str, Any]
 
 

@@ -77,6 +77,8 @@ class Session:
     """Made for one call that named no session."""
     rewards: tuple[Reward, ...] = ()
     """All that were told, in order: revised ones too."""
+    sampling: Mapping[str, Any] | None = None
+    """Pinned for each of its calls."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
