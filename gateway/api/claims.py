@@ -8,10 +8,9 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from adapters.schema import Purpose
-from gateway.api.inputs import GroupSize, Label, Limit, RunId, Strict, Wait
+from gateway.api.inputs import GroupSize, Label, Limit, RunId, Statuses, Strict, Wait
 from gateway.api.listing import json_answer, with_news
 from gateway.api.parts import Parts
-from gateway.api.sample_filters import Statuses
 from storage.records import Claim, ClaimRequest, Page, Unit
 
 router = APIRouter(prefix="/claims", tags=["claims"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
@@ -10,10 +10,10 @@ from pydantic_core import PydanticCustomError
 
 from adapters.schema import Dialect, Fidelity, Status
 from gateway.api.files import CONTENT, NEXT_CURSOR, sample_encoder, sample_file
-from gateway.api.inputs import EndedStatus, Limit
+from gateway.api.inputs import EndedStatus, Limit, separated
 from gateway.api.parts import Parts
 from gateway.api.rows import SampleRows, Walk
-from gateway.api.sample_filters import EndedFilters, separated
+from gateway.api.sample_filters import EndedFilters
 from gateway.api.trace_file import trace_file
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import FileFormat
@@ -21,8 +21,8 @@ from storage.records import EndedQuery, TraceQuery
 
 router = APIRouter(tags=["samples"])
 
-_ENDED: Final = ("finished", "failed", "aborted")
-_TRACE: Final[tuple[Status, ...]] = ("running", "ok", "client_disconnected", "backend_error", "interrupted", "rejected")
+_ENDED: Final[tuple[EndedStatus, ...]] = get_args(EndedStatus)
+_TRACE: Final[tuple[Status, ...]] = get_args(Status)
 _ANY_STATUS: Final = WithJsonSchema({"type": "array", "items": {"type": "string", "enum": [*_ENDED, *_TRACE]}})
 _OF_BOTH: Final = frozenset(
     ("of", "format", "limit", "cursor", "session_id", "run_id", "group_id", "status", "purpose", "since", "until")

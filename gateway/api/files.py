@@ -8,14 +8,13 @@ a part that broke off is asked for again, with the cursor that it had.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from fastapi import Request
 from starlette.responses import Response
 
 from gateway.api.rows import Reader, SampleRows, Walk, WholeSession, each
 from gateway.api.streaming import file_of, streamed
-from gateway.refusals import Refusal
 from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
 
 NEXT_CURSOR: Final = "x-next-cursor"
@@ -33,32 +32,17 @@ CONTENT: Final[dict[str, Any]] = {
 """What OpenAPI says of such an answer."""
 
 
-class NoSuchFile(Refusal):
-    """These rows can't be had in that format, or not by this gateway."""
-
-    status = 400
-    code = "cannot_write"
-
-
 def accepted(request: Request) -> FileFormat | None:
     """The first kind of file that the request accepts; None for JSON."""
     listed = (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))
     return next((_MEDIA_TYPES[media_type] for media_type in listed if media_type in _MEDIA_TYPES), None)
 
 
-def encoder_for(file_format: FileFormat, rows: Literal["flat", "traces"]) -> Encoder:
-    """Raises NoSuchFile where an extra is missing."""
-    try:
-        return encoder_of(file_format, rows)
-    except CannotWrite as exc:
-        raise NoSuchFile(str(exc)) from exc
-
-
 def sample_encoder(file_format: FileFormat, shape: str) -> Encoder:
-    """Raises NoSuchFile where rows of that shape can't be had so, or an extra is missing."""
+    """Raises CannotWrite where rows of that shape can't be had so, or an extra is missing."""
     if shape != "flat" and file_format != "jsonl":
-        raise NoSuchFile(f"Rows in the shape {shape} are had as JSON, or as JSON lines (format=jsonl).")
-    return encoder_for(file_format, "flat")
+        raise CannotWrite(f"Rows in the shape {shape} are had as JSON, or as JSON lines (format=jsonl).")
+    return encoder_of(file_format, "flat")
 
 
 async def sample_file(walk: Walk, rows: SampleRows, encoder: Encoder, limit: int | None) -> Response:

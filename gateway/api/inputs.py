@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -67,6 +68,14 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
     raise ValueError(f"nested deeper than {_DEEPEST} levels")
 
 
+def separated(told: object) -> object:
+    """`status=finished,failed` is `status=finished&status=failed`."""
+    parts = [told] if isinstance(told, str) else told
+    if not isinstance(parts, list | tuple):
+        return told
+    return tuple(name.strip() for part in parts for name in str(part).split(","))
+
+
 def _encodable(text: str) -> bool:
     try:
         text.encode()
@@ -91,6 +100,12 @@ Timestamp = Annotated[AwareDatetime, BeforeValidator(_restore_plus), AfterValida
 """An instant with its zone, e.g. `2026-11-20T08:00:00Z`."""
 Label = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 EndedStatus = Literal["finished", "failed", "aborted"]
+Statuses = Annotated[
+    tuple[EndedStatus, ...],
+    BeforeValidator(separated),
+    Field(min_length=1),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(get_args(EndedStatus))}}),
+]
 GroupSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
 RunId = Annotated[str, Field(max_length=256)]
 """Empty: of no run."""

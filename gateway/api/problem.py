@@ -32,6 +32,7 @@ from storage.errors import (
     TraceMissing,
 )
 from storage.formats.trainers.parts import CannotShape
+from storage.formats.writers import CannotWrite
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -98,6 +99,7 @@ _TABLE: Final[Mapping[type[Exception], _Row]] = {
     UpstreamError: _Row(502, "backend_unreachable"),
     TokenizerUnavailable: _Row(400, "tokenizer_unavailable"),
     CannotShape: _Row(400, "cannot_shape"),
+    CannotWrite: _Row(400, "cannot_write"),
 }
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from adapters.schema import Purpose
-from gateway.api.inputs import Cursor, EndedStatus, Label, Limit, RunId, Strict, Timestamp, Wait
+from gateway.api.inputs import Cursor, Label, Limit, RunId, Statuses, Strict, Timestamp, Wait
 from gateway.settings.errors import unknown
 from storage.formats.shapes import SHAPES
 from storage.records import PAGE_LIMIT, EndedQuery
 from storage.samples.options import LogprobsWanted, SampleOptions, SampleStyle
 
-_STATUSES: Final = get_args(EndedStatus)
 _LARGEST_VOCABULARY: Final = 2**31
 
 
@@ -23,24 +22,10 @@ def _known_shape(name: str) -> str:
     return name
 
 
-def separated(told: object) -> object:
-    """`status=finished,failed` is `status=finished&status=failed`."""
-    parts = [told] if isinstance(told, str) else told
-    if not isinstance(parts, list | tuple):
-        return told
-    return tuple(name.strip() for part in parts for name in str(part).split(","))
-
-
 ShapeName: TypeAlias = Annotated[
     str, AfterValidator(_known_shape), WithJsonSchema({"type": "string", "enum": list(SHAPES)})
 ]
 """Whose record a row is: `flat`, or a trainer's."""
-Statuses: TypeAlias = Annotated[
-    tuple[EndedStatus, ...],
-    BeforeValidator(separated),
-    Field(min_length=1),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(_STATUSES)}}),
-]
 
 
 class SampleFields(Strict):

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from adapters.schema import Trace
 from gateway.api.encoding import Selection
-from gateway.api.files import NEXT_CURSOR, encoder_for
+from gateway.api.files import NEXT_CURSOR
 from gateway.api.streaming import file_of, streamed
 from storage.formats import traces as flat
-from storage.formats.writers import FileFormat
+from storage.formats.writers import FileFormat, encoder_of
 from storage.records import Page, TraceQuery
 
 # What is read at once. More would be read for nothing where the client goes; less would undo the same bases anew.
@@ -27,7 +27,7 @@ class TraceStore(Protocol):
 
 async def trace_file(store: TraceStore, query: TraceQuery, file_format: FileFormat, limit: int | None) -> Response:
     """Of all traces from the cursor on, or of the next `limit`."""
-    encoder = encoder_for(file_format, "traces")
+    encoder = encoder_of(file_format, "traces")
     selection = Selection()
 
     def encoded(traces: Sequence[Trace]) -> bytes:
