@@ -17,6 +17,7 @@ SCHEMA_VERSION: Final = 1
 
 Capture = Literal["exact", "ids", "stream"]
 Dialect = Literal["chat", "completions", "messages", "responses"]
+EndedStatus = Literal["finished", "failed", "aborted"]
 Fidelity = Literal["exact", "partial", "retokenized", "none"]
 LogprobsFidelity = Literal["exact", "none"]
 LogprobsMode = Literal["raw", "processed"]

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from adapters.schema import Dialect, Fidelity, Status
+from adapters.schema import Dialect, EndedStatus, Fidelity, Status
 from gateway.api.files import CONTENT, NEXT_CURSOR, sample_encoder, sample_file
-from gateway.api.inputs import EndedStatus, Limit, separated
+from gateway.api.inputs import Limit, separated
 from gateway.api.parts import Parts
 from gateway.api.rows import SampleRows, Walk
 from gateway.api.sample_filters import EndedFilters

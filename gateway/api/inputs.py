@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from adapters.schema import EndedStatus
 from gateway.settings.errors import unknown
 
 _DEEPEST: Final = 64
@@ -99,7 +100,6 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(_plain)]
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_restore_plus), AfterValidator(_in_utc)]
 """An instant with its zone, e.g. `2026-11-20T08:00:00Z`."""
 Label = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
-EndedStatus = Literal["finished", "failed", "aborted"]
 Statuses = Annotated[
     tuple[EndedStatus, ...],
     BeforeValidator(separated),

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from adapters.schema import Capture, Purpose, Session, SessionStatus
+from adapters.schema import Capture, EndedStatus, Purpose, Session, SessionStatus
 from gateway.api.encoding import encode
 from gateway.api.inputs import (
     Cursor,
-    EndedStatus,
     GroupSize,
     JsonObject,
     Label,

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Final, Self
+from typing import Final, Self, get_args
 
-from gateway.commands.errors import CommandFailed
+from adapters.schema import EndedStatus
+from gateway.commands.errors import WrongUse
 
 SUFFIXES: Final = {"parquet": ".parquet", "jsonl": ".jsonl", "arrow": ".arrows"}
 _KINDS: Final = ("samples", "traces")
-_ENDED: Final = ("finished", "failed", "aborted")
+_ENDED: Final = get_args(EndedStatus)
 _OURS: Final = ("of", "format", "since", "until", "limit", "cursor")
-
-
-class WrongUse(CommandFailed):
-    """What was typed can't be exported; the message says what can."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, exit_status=2)
 
 
 @dataclass(frozen=True, slots=True)

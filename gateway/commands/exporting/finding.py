@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.commands.exporting.asked import Asked
 from gateway.commands.exporting.partition import Partition, days
-from gateway.commands.remote import Remote
+from gateway.commands.remote import Page, Remote
 
 _PAGE: Final = "1000"
 
@@ -25,11 +25,6 @@ class _Session(msgspec.Struct):
     created_at: datetime
     finished_at: datetime | None = None
     run_id: str | None = None
-
-
-class _Page(msgspec.Struct):
-    items: list[_Session]
-    next: str | None = None
 
 
 def partitions_of(remote: Remote, asked: Asked) -> Counter[Partition]:
@@ -58,7 +53,7 @@ def _sessions(remote: Remote, asked: Asked) -> Iterator[_Session]:
         return
     filters = {"limit": _PAGE} | {name: asked.filters[name] for name in ("run_id", "group_id") if name in asked.filters}
     while True:
-        page = remote.read("/api/sessions", filters, _Page)
+        page = remote.read("/api/sessions", filters, Page[_Session])
         yield from page.items
         if page.next is None:
             return

@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from gateway.commands.exporting.asked import Asked, WrongUse
+from gateway.commands.errors import WrongUse
+from gateway.commands.exporting.asked import Asked
 
 
 def asked(
