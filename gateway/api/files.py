@@ -13,6 +13,7 @@ from typing import Any, Final
 from fastapi import Request
 from starlette.responses import Response
 
+from gateway.api.listing import JSON_LINES, accepted
 from gateway.api.rows import Reader, SampleRows, Walk, WholeSession, each
 from gateway.api.streaming import file_of, streamed
 from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
@@ -20,7 +21,7 @@ from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
 NEXT_CURSOR: Final = "x-next-cursor"
 
 _MEDIA_TYPES: Final[dict[str, FileFormat]] = {
-    "application/x-ndjson": "jsonl",
+    JSON_LINES: "jsonl",
     "application/vnd.apache.parquet": "parquet",
     "application/vnd.apache.arrow.stream": "arrow",
 }
@@ -32,10 +33,9 @@ CONTENT: Final[dict[str, Any]] = {
 """What OpenAPI says of such an answer."""
 
 
-def accepted(request: Request) -> FileFormat | None:
+def accepted_format(request: Request) -> FileFormat | None:
     """The first kind of file that the request accepts; None for JSON."""
-    listed = (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))
-    return next((_MEDIA_TYPES[media_type] for media_type in listed if media_type in _MEDIA_TYPES), None)
+    return next((_MEDIA_TYPES[media_type] for media_type in accepted(request) if media_type in _MEDIA_TYPES), None)
 
 
 def sample_encoder(file_format: FileFormat, shape: str) -> Encoder:

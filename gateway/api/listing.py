@@ -1,11 +1,10 @@
-"""Lists: a page as JSON or every page as JSON lines, encoded in a thread and sent part by part; waiting for news."""
+"""Lists: a page as JSON, encoded in a thread and sent part by part; what is accepted; waiting for news."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
 from fastapi import Request
@@ -14,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from adapters.schema import Trace
 from gateway.api.encoding import Selection, batches, encode
 from gateway.api.parts import ApiParts
-from storage.records import Page, TraceQuery
+from storage.records import Page
 
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
@@ -46,20 +45,13 @@ async def with_news(
     return page
 
 
-def wants_json_lines(request: Request) -> bool:
-    accepted = (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))
-    return JSON_LINES in accepted
+def accepted(request: Request) -> Iterator[str]:
+    """The media types that the request names, in its order."""
+    return (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))
 
 
 def traces_page(page: Page[Trace], selection: Selection, *, complete: bool) -> Response:
     return StreamingResponse(_page_parts(page, selection, complete), media_type=JSON)
-
-
-def trace_lines(
-    page: Page[Trace], query: TraceQuery, selection: Selection, parts: ApiParts, *, total: int | None
-) -> Response:
-    """Every trace from `page` on, or `total` of them: a line each. What breaks off ends without its last chunk."""
-    return StreamingResponse(_lines(page, query, selection, parts, total), media_type=JSON_LINES)
 
 
 async def _page_parts(page: Page[Trace], selection: Selection, complete: bool) -> AsyncIterator[bytes]:
@@ -69,19 +61,3 @@ async def _page_parts(page: Page[Trace], selection: Selection, complete: bool) -
         yield comma + b",".join(await asyncio.to_thread(selection.encode_all, batch))
         comma = b","
     yield b'],"next":%b,"complete":%b}' % (encode(page.next), encode(complete))
-
-
-async def _lines(
-    page: Page[Trace], query: TraceQuery, selection: Selection, parts: ApiParts, total: int | None
-) -> AsyncIterator[bytes]:
-    left = total
-    while True:
-        items = page.items if left is None else page.items[:left]
-        for batch in batches(items):
-            lines = await asyncio.to_thread(selection.encode_all, batch)
-            yield b"\n".join([*lines, b""])
-        if left is not None:
-            left -= len(items)
-        if page.next is None or left == 0:
-            return
-        page = await parts.store.traces(replace(query, cursor=page.next))

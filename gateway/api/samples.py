@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import create_model
 
 from gateway.api.encoding import encode
-from gateway.api.files import CONTENT, accepted, sample_encoder, sample_file, session_file
+from gateway.api.files import CONTENT, accepted_format, sample_encoder, sample_file, session_file
 from gateway.api.listing import JSON, with_news
 from gateway.api.parts import ApiParts, Parts
 from gateway.api.rows import Reader, SampleRows, Walk, WholeSession, each
@@ -60,7 +60,7 @@ async def list_samples(filters: Annotated[SampleFilters, Query()], request: Requ
     """
     walk = Walk(parts.store, filters.query())
     rows = SampleRows(SHAPES[filters.shape], filters.options())
-    file_format = accepted(request)
+    file_format = accepted_format(request)
     if file_format is None:
         return await streamed(_page(walk, rows, filters, request, parts), JSON)
     encoder = sample_encoder(file_format, filters.shape)
@@ -76,7 +76,7 @@ async def list_session_samples(
     """A session's samples, whatever its status: of an open one, those of its calls so far."""
     session = await parts.sessions.get(check_session_id(session_id))
     rows = SampleRows(SHAPES[fields.shape], fields.options())
-    file_format = accepted(request)
+    file_format = accepted_format(request)
     encoder = None if file_format is None else sample_encoder(file_format, fields.shape)
     whole = WholeSession(session, await parts.store.whole_session(session_id))
     if encoder is not None:

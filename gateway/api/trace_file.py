@@ -25,14 +25,17 @@ class TraceStore(Protocol):
     async def traces_end(self, query: TraceQuery) -> str | None: ...
 
 
-async def trace_file(store: TraceStore, query: TraceQuery, file_format: FileFormat, limit: int | None) -> Response:
-    """Of all traces from the cursor on, or of the next `limit`."""
+async def trace_file(
+    store: TraceStore, query: TraceQuery, file_format: FileFormat, limit: int | None, selection: Selection | None = None
+) -> Response:
+    """Of all traces from the cursor on, or of the next `limit`. `selection` is of the fields of JSON lines."""
     encoder = encoder_of(file_format, "traces")
-    selection = Selection()
+    fields = selection or Selection()
 
-    def encoded(traces: Sequence[Trace]) -> bytes:
-        if file_format == "jsonl":
-            return b"".join(line + b"\n" for line in selection.encode_all(traces))
+    def lines(traces: Sequence[Trace]) -> bytes:
+        return b"".join(line + b"\n" for line in fields.encode_all(traces))
+
+    def rows(traces: Sequence[Trace]) -> bytes:
         return encoder.add([flat.row(trace) for trace in traces])
 
     headers = {}
@@ -42,6 +45,7 @@ async def trace_file(store: TraceStore, query: TraceQuery, file_format: FileForm
         end = await store.traces_end(replace(query, limit=limit))
         headers = {} if end is None else {NEXT_CURSOR: end}
         reader = _Reader(store, replace(query, end=end), ended=end is None)
+    encoded = lines if file_format == "jsonl" else rows
     return await streamed(file_of(reader, encoder, encoded), encoder.media_type, headers)
 
 

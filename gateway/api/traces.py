@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -11,9 +11,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from adapters.schema import Dialect, Fidelity, Purpose, Status, Trace
 from gateway.api.encoding import Selection
 from gateway.api.inputs import Cursor, Limit, Strict, Timestamp, Wait
-from gateway.api.listing import JSON, JSON_LINES, trace_lines, traces_page, wants_json_lines, with_news
+from gateway.api.listing import JSON, JSON_LINES, accepted, traces_page, with_news
 from gateway.api.parts import ApiParts, Parts
 from gateway.api.problem import TraceNotFound
+from gateway.api.trace_file import trace_file
 from gateway.sessions import check_session_id
 from storage.records import PAGE_LIMIT, TraceQuery
 
@@ -98,8 +99,11 @@ async def _list(filters: SessionTraceFilters, session_id: str | None, request: R
     selection = filters.selection()
     asked = filters.model_dump(exclude={"fields", "exclude", "wait"}) | {"session_id": session_id}
     query = TraceQuery(**asked)
-    page = await with_news(lambda: parts.store.traces(query), filters.wait, request, parts)
-    if wants_json_lines(request):
+    if JSON_LINES in accepted(request):
+        if filters.wait:
+            first = replace(query, limit=1)
+            await with_news(lambda: parts.store.traces(first), filters.wait, request, parts)
         total = filters.limit if "limit" in filters.model_fields_set else None
-        return trace_lines(page, query, selection, parts, total=total)
+        return await trace_file(parts.store, query, "jsonl", total, selection)
+    page = await with_news(lambda: parts.store.traces(query), filters.wait, request, parts)
     return traces_page(page, selection, complete=parts.complete())
