@@ -20,6 +20,7 @@ from gateway.detection import Detection
 from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
+from gateway.habits.budgets import Budgets
 from gateway.health import Endpoint, Health
 from gateway.introduction import introduced
 from gateway.known_backends import known_backends
@@ -112,6 +113,7 @@ async def opened(
             store=store,
             dispatcher=Dispatcher(backends, upstream, first_byte_timeout=settings.first_byte_timeout),
             retokenizer=retokenizer,
+            budgets=Budgets(store),
             settings=ExchangeSettings(
                 capture=settings.capture,
                 commit_timeout=settings.commit_timeout,

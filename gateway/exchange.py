@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from adapters.answer import AnswerReader, Outcome
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
-from adapters.schema import Capture, Error, Status, Trace
+from adapters.schema import Capture, Error, Trace
 from gateway.agent_answer import AgentAnswer
 from gateway.backends import Backend
 from gateway.call import Call
 from gateway.dialects.dialect import Responder
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
-from gateway.refusals import BackendTimeout, BadGateway, NotRecordable, Refusal, Stopping
+from gateway.ending import Ending
+from gateway.habits.budgets import Budgets
+from gateway.habits.spent import last_answer
+from gateway.refusals import BackendTimeout, BadGateway, BudgetSpent, NotRecordable, Refusal, Stopping
 from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
 from gateway.upstream import AnswerTooLarge, CutShort, TimedOut, UpstreamAnswer
@@ -63,26 +65,9 @@ class ExchangeParts:
     store: Store
     dispatcher: Dispatcher
     retokenizer: Retokenizer
+    budgets: Budgets
     settings: ExchangeSettings
     counters: Counters
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a call ended: what its trace says, and the bytes that its agent gets once that is committed."""
-
-    status: Status
-    http_status: int
-    error: Error | None = None
-    outcome: Outcome | None = None
-    body: bytes = b""
-    headers: Sequence[tuple[str, str]] = ()
-
-    @classmethod
-    def refused(cls, refusal: Refusal, outcome: Outcome | None, *, asked: bool) -> Ending:
-        """`asked`: a backend was called. Else the call is `rejected`: nobody but the gateway has seen it."""
-        status: Status = "backend_error" if asked else "rejected"
-        return cls(status, refusal.status, refusal.error, outcome, headers=refusal.headers)
 
 
 class Exchange:
@@ -112,6 +97,18 @@ class Exchange:
         request = self._call.request
         responder = self._call.dialect.responder(request) if request is not None else None
         await self._conclude(Ending.refused(refusal, None, asked=asked), responder)
+
+    async def out_of_budget(self, spent: BudgetSpent) -> None:
+        """End a call that its session has nothing left for, so that its agent ends too."""
+        request = self._call.request
+        if request is None or not spent.gently:
+            await self.refuse(spent)
+            return
+        responder = self._call.dialect.responder(request)
+        answer = self._whole(last_answer(request, spent.error.message, self._call.trace_id), responder)
+        await self._conclude(
+            replace(answer, status="rejected", error=spent.error, outcome=None, answers=True), responder
+        )
 
     async def agent_gone(self) -> None:
         """Record a call whose agent left, with the tokens so far."""
@@ -264,11 +261,11 @@ class Exchange:
         call, answer = self._call, self._answer
         call.settled = True
         trace = call.ended(ending.status, http_status=ending.http_status, error=ending.error, outcome=ending.outcome)
-        status, error, headers = ending.http_status, ending.error, list(ending.headers)
+        status, error, headers = ending.http_status, ending.agents_error, list(ending.headers)
         if not await self._record(trace) and error is None:
             refusal = NotRecordable("The answer could not be recorded, so it is not given; try again.")
             status, error, headers = refusal.status, refusal.error, refusal.headers
-        self._parts.counters.answered += error is None
+        self._parts.counters.answered += error is None and ending.status == "ok"
         if error is not None and answer.started and responder is not None:
             await answer.end(responder.error_event(error))
         elif error is not None:
@@ -280,6 +277,7 @@ class Exchange:
 
     async def _record(self, trace: Trace) -> bool:
         """Commit the trace. False, and logged, where that could not be done."""
+        self._parts.budgets.ended(trace)
         try:
             self._begin()
             await self._parts.store.finish(trace, timeout=self._settings.commit_timeout)

@@ -19,7 +19,7 @@ from gateway.call import Call
 from gateway.dialects.dialect import BadRequest, Dialect
 from gateway.exchange import LARGE_BODY, Exchange, ExchangeParts
 from gateway.habits.sampling import pinned
-from gateway.refusals import Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
+from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -95,6 +95,11 @@ class Proxy:
         try:
             call.asked = call.request = await self._read(call, receive)
             request = call.request = pinned(call.request, call.session.sampling)
+            if call.session.budgets and call.purpose != "aux":
+                request = call.request = await self._parts.budgets.admit(call.session, call.trace_id, request)
+        except BudgetSpent as spent:
+            await exchange.out_of_budget(spent)
+            return
         except Refusal as refusal:
             await exchange.refuse(refusal)
             return

@@ -32,6 +32,21 @@ class InvalidRequest(Refusal):
         self.error = error
 
 
+class BudgetSpent(Refusal):
+    """The session has used up what it was given. `gently`: the agent gets an answer that ends, instead of an error."""
+
+    status = 400
+    code = "budget_exceeded"
+
+    def __init__(self, message: str, *, gently: bool) -> None:
+        super().__init__(message)
+        self.gently = gently
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        return [("x-should-retry", "false")]
+
+
 class Unauthorized(Refusal):
     status = 401
     code = "invalid_api_key"

@@ -53,3 +53,15 @@ class PinnedSampling(_Told):
         if {"max_tokens", "max_completion_tokens"} <= self.model_fields_set:
             raise ValueError("max_tokens and max_completion_tokens are one limit under two names: send one of them")
         return self
+
+
+class Budgets(_Told):
+    """What the session may use up. A call beyond it is answered with an end, and not sent."""
+
+    calls: _Amount | None = None
+    completion_tokens: _Amount | None = None
+    """Sampled ones."""
+    total_tokens: _Amount | None = None
+    """Sampled ones and those of the prompts."""
+    seconds: _NotNegative | None = None
+    """Since the session's first call."""

@@ -25,7 +25,7 @@ from gateway.api.inputs import (
     Wait,
     Whole,
 )
-from gateway.api.limits import PinnedSampling
+from gateway.api.limits import Budgets, PinnedSampling
 from gateway.api.listing import JSON, json_answer, with_news
 from gateway.api.parts import Parts
 from gateway.api.rewards import MOST_AT_ONCE, NewReward, told_now
@@ -53,6 +53,7 @@ class SessionFields(Strict):
     purpose: Purpose | None = None
     attempt: Whole = 0
     sampling: PinnedSampling | None = None
+    budgets: Budgets | None = None
 
 
 class NewSession(SessionFields):

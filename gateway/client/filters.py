@@ -20,6 +20,8 @@ class Labels(TypedDict, total=False):
     capture: Capture
     sampling: Mapping[str, Any] | None
     """Sent in each of its calls, whatever its agent asks for; a null in it leaves a parameter out."""
+    budgets: Mapping[str, float | None] | None
+    """`calls`, `completion_tokens`, `total_tokens`, `seconds`: a call beyond them is answered with an end."""
     metadata: Mapping[str, Any]
 
 

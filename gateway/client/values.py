@@ -79,6 +79,8 @@ class Session:
     """All that were told, in order: revised ones too."""
     sampling: Mapping[str, Any] | None = None
     """Pinned for each of its calls."""
+    budgets: Mapping[str, float | None] | None = None
+    """What it may use up."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

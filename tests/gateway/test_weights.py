@@ -19,6 +19,7 @@ from gateway.backends import Backend, Backends
 from gateway.detection import Detection
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
+from gateway.habits.budgets import Budgets
 from gateway.proxy import Proxy, ProxySettings
 from gateway.retokenizer import Retokenizer
 from gateway.scripted import Fault, ScriptedServer, listening, running
@@ -44,6 +45,7 @@ async def serving(tmp_path: Path, *backends: Backend) -> AsyncIterator[httpx.Asy
                 store=store,
                 dispatcher=Dispatcher(known, upstream, first_byte_timeout=10.0),
                 retokenizer=Retokenizer(),
+                budgets=Budgets(store),
                 settings=ExchangeSettings(
                     capture="exact",
                     commit_timeout=10.0,

@@ -54,14 +54,6 @@ async def test_a_created_session_comes_with_a_base_url_and_a_key_that_work(tmp_p
         assert "key" not in read.json()
 
 
-@pytest.mark.parametrize("field", ["budgets"])
-async def test_what_would_not_be_kept_to_yet_is_refused_rather_than_forgotten(tmp_path: Path, field: str) -> None:
-    async with api(tmp_path) as served:
-        answer = await served.client.post("/api/sessions", json={field: {"temperature": 1.0}})
-    assert answer.status_code == 400
-    assert field in answer.json()["detail"]
-
-
 async def test_a_session_without_a_body_field_gets_an_id_and_defaults(tmp_path: Path) -> None:
     async with api(tmp_path, public_url="https://gateway.example/v1") as served:
         told = (await served.client.post("/api/sessions", json={})).json()

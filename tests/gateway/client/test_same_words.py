@@ -36,7 +36,7 @@ KEYWORDS: list[tuple[type, type[BaseModel], set[str]]] = [
 # What is told and what it is read into, with what the client does not read.
 VALUES: list[tuple[type, type, set[str]]] = [
     (values.Reward, schema.Reward, set()),
-    (values.Session, schema.Session, {"budgets"}),
+    (values.Session, schema.Session, set()),
     (values.Group, records.Group, set()),
     (values.Claim, records.Claim, set()),
     (values.Backend, backend_status.BackendStatus, set()),
