@@ -9,12 +9,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, Self
+from typing import IO, Final, Protocol, Self
 
 from gateway.commands.errors import CommandFailed
 
 # What is put there is seen when all of it is there; moving would be a copy.
 _OBJECT_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "hf"))
+
+
+class _FileSystem(Protocol):
+    """What is used of fsspec's AbstractFileSystem, which has no types."""
+
+    protocol: str | tuple[str, ...]
+
+    def cat_file(self, path: str) -> bytes: ...
+    def glob(self, path: str) -> list[str]: ...
+    def makedirs(self, path: str, exist_ok: bool) -> None: ...
+    def put_file(self, local: str, path: str, /) -> None: ...
+    def mv(self, path: str, to: str, /) -> None: ...
 
 
 class CannotWrite(CommandFailed):
@@ -26,8 +38,7 @@ class Destination:
     """A folder of some file system. Its methods raise CannotWrite."""
 
     url: str
-    _files: Any
-    """fsspec's AbstractFileSystem, which has no types."""
+    _files: _FileSystem
     _root: str
 
     @classmethod
