@@ -37,6 +37,9 @@ class CanonicalRequest:
     """vLLM's own flag, which an agent may use towards every engine."""
     tools: bool = False
     """Whether tools are offered and may be called (`tool_choice` is not `none`)."""
+    translated: bool = False
+    """The agent speaks another API, and thoughts of earlier answers stand at `reasoning_content` of their messages,
+    where chat templates and most engines look for them. In a chat of the agent's own they stand where it put them."""
 
     @property
     def expected_choices(self) -> int:

@@ -20,7 +20,7 @@ from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
 from adapters.probe import chat_probe, member, probed
-from adapters.raw import TRUE
+from adapters.raw import TRUE, join_array, join_object, open_array, open_object, told
 from adapters.request import CanonicalRequest
 from adapters.rules import First, Joined, Last
 from adapters.schema import Capture, Completion, PlanMode
@@ -110,7 +110,7 @@ class Vllm(OpenAIEngine):
         return replace(server, features=features, known="probed")
 
     def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
-        draft = Draft(request, server)
+        draft = Draft(_with_thoughts(request), server)
         draft.hide_reasoning()
         draft.leave_out_unreachable_limits()
         if not _echoes(request):
@@ -125,6 +125,9 @@ class Vllm(OpenAIEngine):
             draft.ask_usage()
         return draft.plan(mode, path_of(request), reason)
 
+    def counting(self, request: CanonicalRequest) -> Question | None:
+        return super().counting(_with_thoughts(request))
+
     def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
         surface = read_surface(answer, plan)
         return surface if surface is not None else super().read(answer, plan)
@@ -137,6 +140,18 @@ def _mode(request: CanonicalRequest, server: Server, capture: Capture) -> tuple[
     if request.endpoint == "chat" and loses_ids and NO_PARSERS not in server.features and capture != "stream":
         return "buffered", "vLLM before 0.13 streams no ids for steps that a tool or reasoning parser swallows"
     return "streamed", None
+
+
+def _with_thoughts(request: CanonicalRequest) -> CanonicalRequest:
+    """From 0.16 on thoughts are read at `reasoning` alone, up to 0.11 at `reasoning_content`: so both are told."""
+    if not request.translated or b'"reasoning_content"' not in bytes(request.fields["messages"]):
+        return request
+    messages = [
+        join_object({**message, "reasoning": thought}) if told(thought := message.get("reasoning_content")) else raw
+        for raw in open_array(request.fields["messages"])
+        for message in (open_object(raw),)
+    ]
+    return replace(request, fields={**request.fields, "messages": Raw(join_array(messages))})
 
 
 def _echoes(request: CanonicalRequest) -> bool:

@@ -95,6 +95,9 @@ class DynamoScript:
         if strange is not None:
             expected = ", ".join(f"`{name}`" for name in _NVEXT)
             return f"{_UNREAD}: unknown field `{strange}`, expected one of {expected}"
+        if any(message.reasoning is not None and message.reasoning_content is not None for message in asked.messages):
+            # One is an alias of the other, and serde takes each field once.
+            return f"{_UNREAD}: duplicate field `reasoning_content`"
         if asked.max_tokens == 0:
             return "Validation: Max tokens must be greater than 0, got 0"
         if asked.choices > 1 and b'"completion_token_ids"' in bytes(nvext.get("extra_fields", b"")):

@@ -88,8 +88,8 @@ class Call(Struct, frozen=True, tag="function"):
 class ChatMessage(Struct, frozen=True, omit_defaults=True):
     role: str
     content: str | list[Part] | None
-    # vLLM since 0.16 reads the first alone, SGLang the second alone, and chat templates mostly the second.
-    reasoning: str | None = None
+    # Where SGLang, Dynamo and most templates look for it. Dynamo refuses `reasoning` beside it as the same field twice;
+    # vLLM's adapter adds that for a request that says that it was `translated`.
     reasoning_content: str | None = None
     tool_calls: list[Call] | None = None
     tool_call_id: str | None = None
@@ -137,7 +137,7 @@ def _assistant(blocks: Iterable[Block]) -> ChatMessage:
     said, reasoning = "".join(text), "".join(thoughts) or None
     # Null, where tools were called without a word, is what engines answer then, and templates look for it.
     content = None if calls and not said else said
-    return ChatMessage("assistant", content, reasoning, reasoning, calls or None)
+    return ChatMessage("assistant", content, reasoning, calls or None)
 
 
 def _user(blocks: Sequence[Block]) -> Iterable[ChatMessage]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from adapters.engines import adapter_for
 from adapters.plan import Strip
+from adapters.request import CanonicalRequest
 from adapters.schema import Capture
 from adapters.vllm import NO_PARSERS
 from tests.adapters.cases import changes, planned
@@ -45,6 +48,19 @@ def sent(body: dict[str, Any], version: str | None = "0.33.0", **options: Any) -
 )
 def test_a_version_gets_the_flags_that_it_knows(version: str | None, flags: dict[str, Any]) -> None:
     assert sent(HELLO, version) == flags
+
+
+def test_thoughts_of_a_translated_history_are_told_under_both_names_that_versions_read() -> None:
+    asked, said = b'{"role":"user","content":"1.0"}', b'{"role":"assistant","content":null,"reasoning_content":"Hm."'
+    messages = Raw(b"[" + asked + b"," + said + b"}]")
+    request = CanonicalRequest("chat", {"model": Raw(b'"m"'), "messages": messages}, "m", translated=True)
+    told = b'"messages":[' + asked + b"," + said + b',"reasoning":"Hm."}]'
+    assert told in VLLM.plan(request, VLLM.server("0.33.0"), "exact").body
+    counting = VLLM.counting(request)
+    assert counting is not None
+    assert told in (counting.body or b"")
+    own = replace(request, translated=False)
+    assert b'"messages":' + bytes(messages) in VLLM.plan(own, VLLM.server("0.33.0"), "exact").body
 
 
 def test_a_stream_is_asked_for_its_usage_and_a_whole_answer_is_not() -> None:

@@ -114,8 +114,8 @@ def _answers(client: Anthropic, setup: Setup) -> Iterator[str]:
 
 
 def _loop(client: Anthropic) -> Iterator[str]:
-    """An agent that sends back what it got, until its model calls no more tools."""
-    messages: list[Any] = [{"role": "user", "content": "What is the weather in Paris?"}]
+    """An agent that sends back what it got, thoughts included, until its model calls no more tools."""
+    messages: list[Any] = [{"role": "user", "content": "Think, then check the weather in Paris."}]
     for _ in range(4):
         answer = client.messages.create(
             model="tiny", max_tokens=100, messages=messages, tools=[_TOOL], extra_body={"temperature": 0}

@@ -115,6 +115,7 @@ def _read(given: Fields) -> MessagesRequest:
         model=model,
         stream=bool(stream),
         tools="tools" in fields and fields.get("tool_choice") != Raw(b'"none"'),
+        translated=True,
         thinking=_shown(typed.read(given.get("thinking"), "thinking", _thinking)),
         stop_sequences=stops,
     )

@@ -145,22 +145,25 @@ def test_calls_without_a_word_have_no_content() -> None:
     assert said["content"] is None
 
 
-def test_thinking_goes_back_under_both_names_that_engines_read() -> None:
+def test_thinking_goes_back_where_templates_look_for_it() -> None:
     said = assistant({"type": "thinking", "thinking": "Hm.", "signature": thought.sign("Hm.", shown=True)}, text("So."))
-    assert said == {"role": "assistant", "content": "So.", "reasoning": "Hm.", "reasoning_content": "Hm."}
+    assert said == {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}
 
 
 def test_a_thought_that_was_not_shown_comes_back_in_its_signature() -> None:
     signature = thought.sign("Grüße.", shown=False)
-    assert assistant({"type": "thinking", "thinking": "", "signature": signature}, text("So."))["reasoning"] == "Grüße."
-    assert assistant({"type": "redacted_thinking", "data": signature}, text("So."))["reasoning"] == "Grüße."
+    assert (
+        assistant({"type": "thinking", "thinking": "", "signature": signature}, text("So."))["reasoning_content"]
+        == "Grüße."
+    )
+    assert assistant({"type": "redacted_thinking", "data": signature}, text("So."))["reasoning_content"] == "Grüße."
 
 
 @pytest.mark.parametrize("signature", ["", "EqQBCgIYAhIM1gbcDa9GJwZA2b3h", "rg1.d.AAAA", "rg1.t.%%%", "rg1.t._w=="])
 def test_a_signature_of_another_server_does_no_harm(signature: str) -> None:
     block = {"type": "thinking", "thinking": "Hm.", "signature": signature}
-    assert assistant(block, text("So."))["reasoning"] == "Hm."
-    assert "reasoning" not in assistant({**block, "thinking": ""}, text("So."))
+    assert assistant(block, text("So."))["reasoning_content"] == "Hm."
+    assert "reasoning_content" not in assistant({**block, "thinking": ""}, text("So."))
 
 
 def test_results_of_tools_come_before_what_the_user_says() -> None:
