@@ -54,13 +54,11 @@ class Batches:
             where=traces.c.digest.is_(None),
         )
         self._upsert_final = database.prepare(upsert, columns)
-        self._set_next_turn = database.prepare(_SET_NEXT_TURN, ("of", "next"))
         self._pin = database.prepare(_PIN, ("of", "to"))
 
     def write(self, db: Connection, jobs: Sequence[Record]) -> Written:
         """In the caller's transaction. On any error the caller rolls back and calls `forget`."""
         found = self._memory.recall(db, {job.session_id for job in jobs}, partial(_sessions_of, jobs))
-        turns_before = {session_id: memory.next_turn for session_id, memory in found.items()}
         ended = {job.trace.trace_id for job in jobs if isinstance(job, Finish)}
         done = self._recall_running(db, jobs, found)
         rows = _Rows()
@@ -78,7 +76,7 @@ class Batches:
             elif job.trace.trace_id not in done:
                 done.add(job.trace.trace_id)
                 self._add_final(db, job.trace, memory, rows)
-        self._execute(db, rows, {s: m.next_turn for s, m in found.items() if m.next_turn != turns_before[s]})
+        self._execute(db, rows)
         self._memory.settle(found.values())
         return Written(finished=len(rows.final), dropped_late=dropped)
 
@@ -142,17 +140,13 @@ class Batches:
             "experts": encode(payload.experts) if payload.experts else None,
         }
 
-    def _execute(self, db: Connection, rows: _Rows, next_turns: dict[str, int]) -> None:
+    def _execute(self, db: Connection, rows: _Rows) -> None:
         """A statement for all rows of a kind, in the order of session ids."""
-        self._set_next_turn.execute(db, [{"of": s, "next": next_turns[s]} for s in sorted(next_turns)])
         self._insert_running.execute(db, _ordered(rows.running))
         self._upsert_final.execute(db, _ordered(rows.final))
         self._pin.execute(db, [{"of": s, "to": rows.pins[s]} for s in sorted(rows.pins)])
 
 
-_SET_NEXT_TURN: Final = (
-    update(sessions).where(sessions.c.session_id == bindparam("of")).values(next_turn=bindparam("next"))
-)
 _PIN: Final = update(sessions).where(sessions.c.session_id == bindparam("of")).values(backend=bindparam("to"))
 
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from sqlalchemy import BindParameter, Connection, bindparam, null, select, union_all
+from sqlalchemy import BindParameter, Connection, bindparam, func, null, select, union_all
 
 from adapters.schema import Session
 from storage import places
@@ -27,7 +27,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_SESSIONS: Final = 10_000
 _END_BYTES: Final = 300
 _RELOADED_BASES: Final = 4
-_NEW: Final = {"next_turn": 0, "ended_seq": None, "key_hash": None}
+_NEW: Final = {"ended_seq": None, "key_hash": None}
 
 
 class SessionMemory:
@@ -122,10 +122,13 @@ class Memory:
             self._sessions[session.session_id] = SessionMemory(session.session_id, 0)
 
 
-# One look for both: a deleted session has no next turn.
+# One look for both: a deleted session has no next turn. The others' is told by what they have: no row has it to keep.
 _UNKNOWN: Final[BindParameter[str]] = bindparam("unknown", expanding=True)
+_NEXT_TURN: Final = (
+    select(func.coalesce(func.max(traces.c.turn) + 1, 0)).where(traces.c.session_id == sessions.c.session_id)
+).scalar_subquery()
 _KNOWN_OR_DELETED: Final = union_all(
-    select(sessions.c.session_id, sessions.c.next_turn).where(sessions.c.session_id.in_(_UNKNOWN)),
+    select(sessions.c.session_id, _NEXT_TURN).where(sessions.c.session_id.in_(_UNKNOWN)),
     select(tombstones.c.session_id, null()).where(tombstones.c.session_id.in_(_UNKNOWN)),
 )
 

@@ -60,7 +60,7 @@ _decode: Final = msgspec.json.Decoder(_Details).decode
 
 
 def to_row(session: Session) -> dict[str, Any]:
-    """The columns that a session's fields are; not `next_turn`, `ended_seq` and `key_hash`."""
+    """The columns that a session's fields are; not `ended_seq` and `key_hash`."""
     details = _Details(
         metadata=dict(session.metadata),
         rewards=session.rewards,
@@ -160,7 +160,7 @@ def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:
         raise SessionDeleted(session.session_id)
     if get(db, session.session_id) is not None:
         raise SessionExists(session.session_id)
-    db.execute(insert(tables.sessions), to_row(session) | {"next_turn": 0, "key_hash": key_hash})
+    db.execute(insert(tables.sessions), to_row(session) | {"key_hash": key_hash})
     places.give(db, session)
     return session
 

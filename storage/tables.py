@@ -77,8 +77,6 @@ sessions: Final = Table(
     Column("attempt", Integer, nullable=False),
     Column("backend", String),
     Column("implicit", Boolean, nullable=False),
-    # The turn that the session's next trace gets, counted up in the transaction that writes its row.
-    Column("next_turn", Integer, nullable=False),
     # Its place among all that have ended, null while it is open. A second end keeps it.
     Column("ended_seq", Integer),
     Column("key_hash", LargeBinary),

@@ -23,7 +23,7 @@ async def wait(waiter: asyncio.Future[Result], timeout: float) -> Result:  # noq
     One timer is all that this adds to the waiter; `wait_for` would add a task's worth.
     """
     late = NotCommitted(f"not committed within {timeout:g} s; it stays queued")
-    timer = asyncio.get_running_loop().call_later(timeout, fail, waiter, late)
+    timer = waiter.get_loop().call_later(timeout, fail, waiter, late)
     try:
         return await waiter
     finally:

@@ -61,7 +61,8 @@ class Writer:
             raise CannotRecord("the writer has ended")
         if isinstance(job, Begin) and self._transactions.unable is not None:
             raise CannotRecord(f"the database can't be written: {self._transactions.unable}")
-        self._loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
         self._inbox.put(job)
 
     def counts(self) -> StoreCounts:

@@ -22,7 +22,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def rows(*session_ids: str) -> list[dict[str, object]]:
-    own = {"next_turn": 0, "ended_seq": None, "key_hash": b"\x00\xff"}
+    own = {"ended_seq": None, "key_hash": b"\x00\xff"}
     return [session_rows.to_row(session(name)) | own for name in session_ids]
 
 
@@ -37,12 +37,12 @@ def test_a_row_is_written_as_its_tables_types_say(database: Database) -> None:
 
 
 def test_parameters_go_by_name_in_whatever_order_the_statement_has_them(database: Database) -> None:
-    change = update(sessions).where(sessions.c.session_id == bindparam("of")).values(next_turn=bindparam("next"))
-    statement = database.prepare(change, ("of", "next"))
+    change = update(sessions).where(sessions.c.session_id == bindparam("of")).values(attempt=bindparam("to"))
+    statement = database.prepare(change, ("of", "to"))
     with database.write_connection() as db, db.begin():
         database.prepare(database.insert(sessions), sessions.c.keys()).execute(db, rows("a", "b"))
-        statement.execute(db, [{"next": 7, "of": "b"}, {"of": "a", "next": 5}])
-        assert dict(db.execute(select(sessions.c.session_id, sessions.c.next_turn)).all()) == {"a": 5, "b": 7}
+        statement.execute(db, [{"to": 7, "of": "b"}, {"of": "a", "to": 5}])
+        assert dict(db.execute(select(sessions.c.session_id, sessions.c.attempt)).all()) == {"a": 5, "b": 7}
 
 
 def test_what_the_database_refuses_has_sqlalchemys_name(database: Database) -> None:
