@@ -80,8 +80,9 @@ class ExportFilters(EndedFilters):
         return self.query() if self.status else self.model_copy(update={"status": ("finished",)}).query()
 
     def traces(self) -> TraceQuery:
-        told = self.model_dump(include=set(TraceQuery.__dataclass_fields__) - {"limit", "status", "end"})
-        return TraceQuery(**told, status=next((status for status in _TRACE if status in self.status), None))
+        told = self.model_dump(include=set(TraceQuery.__dataclass_fields__) - {"limit", "status", "purpose", "end"})
+        purpose = None if self.purpose == "any" else self.purpose
+        return TraceQuery(**told, purpose=purpose, status=next((status for status in _TRACE if status in self.status), None))
 
 
 @router.get("/export", response_class=Response, responses=_ANSWER)

@@ -65,13 +65,15 @@ class SampleFields(Strict):
 
 
 class EndedFilters(SampleFields):
-    """Of which ended sessions. A field that is left out does not filter, but `status`."""
+    """Of which ended sessions. A field that is left out does not filter, but `status` and `purpose`."""
 
     session_id: str | None = None
     run_id: RunId | None = None
     group_id: str | None = None
     status: Statuses = ("finished",)
-    purpose: Purpose | None = None
+    purpose: Purpose | Literal["any"] | None = None
+    """`train` unless said otherwise, or unless one session or a claim is asked for: who trains on a whole run has not
+    thought of its evaluations. `train` takes also the sessions that say none."""
     since: Timestamp | None = None
     """Ended at or after."""
     until: Timestamp | None = None
@@ -87,7 +89,7 @@ class EndedFilters(SampleFields):
             run_id=self.run_id,
             group_id=self.group_id,
             statuses=self.status,
-            purpose=self.purpose,
+            purpose=self._purpose(),
             since=self.since,
             until=self.until,
             undelivered_to=self.undelivered_to,
@@ -95,6 +97,12 @@ class EndedFilters(SampleFields):
             limit=limit,
             cursor=self.cursor,
         )
+
+    def _purpose(self) -> Purpose | None:
+        chosen = self.session_id is not None or self.claim is not None
+        if self.purpose is None:
+            return None if chosen else "train"
+        return None if self.purpose == "any" else self.purpose
 
 
 class SampleFilters(EndedFilters):

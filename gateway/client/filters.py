@@ -107,7 +107,8 @@ class SessionChoice(TypedDict, total=False):
     run: str
     group: str
     session: str
-    purpose: Purpose
+    purpose: Purpose | Literal["any"]
+    """`train` unless said otherwise, or unless a session or a claim is asked for."""
     since: datetime | str
     """Ended at or after."""
     until: datetime | str
