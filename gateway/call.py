@@ -13,7 +13,7 @@ from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Choice, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace
 from adapters.token_ids import TokenIds
-from gateway.dialects.dialect import Dialect
+from gateway.dialects.dialect import Dialect, Responder
 from gateway.habits.sampling import sampling_of
 
 MIXED: Final = "mixed"
@@ -64,8 +64,16 @@ class Call:
     settled: bool = False
     """Its end is known and being recorded; an agent that goes away now changes nothing."""
     client_gone: bool = False
+    _responder: Responder | None = None
     _sampling: tuple[Plan | None, Sampling] | None = None
     """As the last plan has it: the running trace and the ended one say the same."""
+
+    @property
+    def responder(self) -> Responder | None:
+        """Who answers it, once its request is known: the same from its first byte to its last."""
+        if self._responder is None and self.request is not None:
+            self._responder = self.dialect.responder(self.request, self.trace_id)
+        return self._responder
 
     def token_arrived(self) -> None:
         if self.first_token_ms is None:

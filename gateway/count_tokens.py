@@ -8,7 +8,8 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.asgi import ClientGone, headers_of, send_whole
 from gateway.dialects.dialect import CountingDialect
-from gateway.proxy import parsed, read_whole, request_id_of
+from gateway.earlier import parsed
+from gateway.proxy import read_whole, request_id_of
 from gateway.refusals import MethodNotAllowed, Refusal
 from gateway.sessions import Sessions
 from gateway.token_counter import TokenCounter

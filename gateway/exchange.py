@@ -82,33 +82,29 @@ class Exchange:
 
     async def run(self, request: CanonicalRequest) -> None:
         """Ask a backend and give its answer to the agent. Cancelled, it raises, and the caller ends the call."""
-        responder = self._call.dialect.responder(request)
+        responder = self._call.responder
+        assert responder is not None
         try:
             async with asyncio.timeout(self._settings.total_timeout):
                 ending = await self._ask(request, responder)
         except TimeoutError:
             refusal = BackendTimeout(f"The call took longer than {self._settings.total_timeout:g} s.")
             ending = Ending.refused(refusal, self._so_far(), asked=bool(self._call.attempts))
-        await self._conclude(ending, responder)
+        await self._conclude(ending)
 
     async def refuse(self, refusal: Refusal) -> None:
         """End a call with an error of the gateway's own."""
         asked = bool(self._call.attempts)
-        request = self._call.request
-        responder = self._call.dialect.responder(request) if request is not None else None
-        await self._conclude(Ending.refused(refusal, None, asked=asked), responder)
+        await self._conclude(Ending.refused(refusal, None, asked=asked))
 
     async def out_of_budget(self, spent: BudgetSpent) -> None:
         """End a call that its session has nothing left for, so that its agent ends too."""
-        request = self._call.request
-        if request is None or not spent.gently:
+        request, responder = self._call.request, self._call.responder
+        if request is None or responder is None or not spent.gently:
             await self.refuse(spent)
             return
-        responder = self._call.dialect.responder(request)
         answer = self._whole(last_answer(request, spent.error.message, self._call.trace_id), responder)
-        await self._conclude(
-            replace(answer, status="rejected", error=spent.error, outcome=None, answers=True), responder
-        )
+        await self._conclude(replace(answer, status="rejected", error=spent.error, outcome=None, answers=True))
 
     async def agent_gone(self) -> None:
         """Record a call whose agent left, with the tokens so far."""
@@ -119,8 +115,7 @@ class Exchange:
         """End a call that the gateway itself has no more time for, with the tokens so far."""
         refusal = Stopping("The gateway is stopping; try again.")
         ending = Ending("interrupted", refusal.status, refusal.error, self._so_far(), headers=refusal.headers)
-        request = self._call.request
-        await self._conclude(ending, self._call.dialect.responder(request) if request is not None else None)
+        await self._conclude(ending)
 
     async def _ask(self, request: CanonicalRequest, responder: Responder) -> Ending:
         call = self._call
@@ -178,8 +173,7 @@ class Exchange:
 
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
-        typed = responder.reads_deltas
-        reader = AnswerReader(dispatched.plan, typed=typed, relays=not typed)
+        reader = AnswerReader(dispatched.plan, typed=responder.reads_deltas, relays=responder.reads_bytes)
         if not dispatched.answer.is_event_stream:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
@@ -256,7 +250,7 @@ class Exchange:
         """What a stream that was cut had brought."""
         return self._reader.finish(cut=True) if self._reader is not None else None
 
-    async def _conclude(self, ending: Ending, responder: Responder | None) -> None:
+    async def _conclude(self, ending: Ending) -> None:
         """Record the call, then give its agent the end."""
         call, answer = self._call, self._answer
         call.settled = True
@@ -266,8 +260,8 @@ class Exchange:
             refusal = NotRecordable("The answer could not be recorded, so it is not given; try again.")
             status, error, headers = refusal.status, refusal.error, refusal.headers
         self._parts.counters.answered += error is None and ending.status == "ok"
-        if error is not None and answer.started and responder is not None:
-            await answer.end(responder.error_event(error))
+        if error is not None and answer.started and call.responder is not None:
+            await answer.end(call.responder.error_event(error))
         elif error is not None:
             await answer.whole(status, call.dialect.error_body(status, error), headers)
         elif call.request is not None and call.request.stream:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
 from starlette.types import Receive, Scope, Send
@@ -16,8 +17,9 @@ from adapters.schema import Error, Purpose
 from gateway.agent_answer import AgentAnswer
 from gateway.asgi import BodyTooLarge, ClientGone, disconnected, headers_of, read_body
 from gateway.call import Call
-from gateway.dialects.dialect import BadRequest, Dialect
-from gateway.exchange import LARGE_BODY, Exchange, ExchangeParts
+from gateway.dialects.dialect import Dialect, NamingDialect
+from gateway.earlier import earlier_calls, parsed
+from gateway.exchange import Exchange, ExchangeParts
 from gateway.habits.sampling import pinned
 from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
 from storage.ids import new_id
@@ -127,7 +129,11 @@ class Proxy:
     async def _read(self, call: Call, receive: Receive) -> CanonicalRequest:
         """The body, parsed once. Raises Refusal or ClientGone."""
         call.body = await read_whole(receive, call.headers, self._settings.max_body_bytes)
-        return await parsed(call.dialect.read, call.body)
+        dialect = call.dialect
+        if not isinstance(dialect, NamingDialect):
+            return await parsed(dialect.read, call.body)
+        earlier = await earlier_calls(dialect, call.body, call.session, self._parts.store)
+        return await parsed(partial(dialect.read_after, earlier=earlier), call.body)
 
 
 async def read_whole(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
@@ -138,14 +144,6 @@ async def read_whole(receive: Receive, headers: Mapping[str, str], limit: int) -
         return await read_body(receive, headers, limit)
     except BodyTooLarge as exc:
         raise TooLarge(f"The request body is larger than {limit} bytes (`max_body_bytes`).") from exc
-
-
-async def parsed(read: Callable[[bytes], CanonicalRequest], body: bytes) -> CanonicalRequest:
-    """What a dialect reads in a body. Raises InvalidRequest."""
-    try:
-        return await asyncio.to_thread(read, body) if len(body) > LARGE_BODY else read(body)
-    except BadRequest as exc:
-        raise InvalidRequest(exc.error) from exc
 
 
 async def _watch(call: Call, task: asyncio.Task[None], receive: Receive) -> None:

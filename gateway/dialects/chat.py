@@ -41,7 +41,7 @@ class ChatDialect:
             tools=_offers_tools(fields),
         )
 
-    def responder(self, request: CanonicalRequest) -> OpenAIResponder:
+    def responder(self, request: CanonicalRequest, trace_id: str) -> OpenAIResponder:
         return OpenAIResponder(
             chunk_object="chat.completion.chunk", chunks_of=_chunks_of, include_usage=request.include_usage
         )

@@ -37,7 +37,7 @@ class CompletionsDialect:
             return_token_ids=bool(read_field(fields, "return_token_ids", bool, "true or false")),
         )
 
-    def responder(self, request: CanonicalRequest) -> OpenAIResponder:
+    def responder(self, request: CanonicalRequest, trace_id: str) -> OpenAIResponder:
         return OpenAIResponder(
             chunk_object="text_completion", chunks_of=_chunks_of, include_usage=request.include_usage
         )

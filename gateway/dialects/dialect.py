@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from adapters import schema
 from adapters.answer import Outcome, Piece
@@ -22,8 +23,11 @@ class Responder(Protocol):
 
     @property
     def reads_deltas(self) -> bool:
-        """Whether it reads a piece's deltas and an outcome's completion, and never their bytes: it is given the one
-        or the other. Deltas cost more than all else of a stream."""
+        """Whether it reads a piece's deltas, which cost more than all else of a stream."""
+
+    @property
+    def reads_bytes(self) -> bool:
+        """Whether it reads the bytes of a piece and of an outcome, made for an agent that speaks chat."""
 
     def piece(self, piece: Piece) -> bytes:
         """What the agent gets for a piece of a stream."""
@@ -49,10 +53,23 @@ class Dialect(Protocol):
     def read(self, body: bytes) -> CanonicalRequest:
         """Raises BadRequest."""
 
-    def responder(self, request: CanonicalRequest) -> Responder: ...
+    def responder(self, request: CanonicalRequest, trace_id: str) -> Responder:
+        """`trace_id` is the call's, for a dialect whose clients name an answer later."""
 
     def error_body(self, status: int, error: schema.Error) -> bytes:
         """The JSON body of a refusal, in the shape that this dialect's clients parse."""
+
+
+@runtime_checkable
+class NamingDialect(Dialect, Protocol):
+    """A dialect whose requests may name earlier answers instead of repeating them. Pure."""
+
+    def names(self, body: bytes) -> Sequence[str]:
+        """The traces that this body names. Raises BadRequest."""
+
+    def read_after(self, body: bytes, earlier: Mapping[str, schema.Trace]) -> CanonicalRequest:
+        """`earlier` has the traces that the body names, and those that their requests name, as far as the caller may
+        see them and they exist. Raises BadRequest for what is missing."""
 
 
 class CountingDialect(Protocol):

@@ -1,4 +1,4 @@
-"""The way in to OpenAI's two endpoints: one parse, the fields that we read checked, the rest left raw."""
+"""The way in to an endpoint: one parse, the fields that we read checked, the rest left raw."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ def fields_of(body: bytes) -> Fields:
         raise BadRequest("The request body must be a JSON object.", code="invalid_json") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise BadRequest(f"The request body is not valid JSON: {exc}", code="invalid_json") from None
+
+
+def text_fields_of(body: bytes) -> Fields:
+    """The root fields of a body that is text throughout: what is kept raw is not looked into again."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"The request body is not valid JSON: {exc}", code="invalid_json") from None
+    return fields_of(body)
 
 
 def read_field(fields: Fields, name: str, type_: type[_T] | Any, wanted: str) -> _T | None:

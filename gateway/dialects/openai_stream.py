@@ -86,6 +86,7 @@ class OpenAIResponder:
 
     __slots__ = ("_chunk_object", "_chunks_of", "_include_usage")
     reads_deltas = False
+    reads_bytes = True
 
     def __init__(self, *, chunk_object: str, chunks_of: Callable[[Root], list[Chunk]], include_usage: bool) -> None:
         self._chunk_object = chunk_object

@@ -35,6 +35,7 @@ class MessagesResponder:
     """Reads typed deltas and completions alone: the shape of an engine's answer ends before it."""
 
     reads_deltas = True
+    reads_bytes = False
 
     def __init__(self, request: MessagesRequest) -> None:
         self._request = request

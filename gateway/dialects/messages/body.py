@@ -8,13 +8,11 @@ from typing import Final, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from gateway.dialects.dialect import BadRequest
+from gateway.dialects import typed_fields
 
 T = TypeVar("T")
 
-_WHERE: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?\$(.*)`)?")
 _ITEM: Final = re.compile(r"\[([^]]*)]")
-_UNKNOWN_KIND: Final = re.compile(r"Invalid (?:enum )?value (.*)")
 
 
 class Text(Struct, frozen=True, tag="text"):
@@ -114,25 +112,5 @@ class OutputConfig(Struct, frozen=True):
 
 
 def read(raw: Raw | None, name: str, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """A root field as the type that it is to be; absent and null are None. Raises BadRequest that names the place."""
-    if raw is None or raw == Raw(b"null"):
-        return None
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as exc:
-        raise _refused(name, str(exc)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise BadRequest(f"{name}: not valid JSON: {exc}", param=name) from None
-
-
-def _refused(name: str, said: str) -> BadRequest:
-    """A decoder's complaint in the form of Anthropic's: where it is (`messages.0.content`), and what is wrong there."""
-    found = _WHERE.fullmatch(said)
-    assert found is not None
-    what, path = found[1], _ITEM.sub(r".\1", found[2] or "")
-    where = name + path
-    unknown = _UNKNOWN_KIND.fullmatch(what)
-    if unknown is not None and where.endswith(".type"):
-        kind = unknown[1].replace("'", "`")
-        what = f"{kind} cannot be translated for the backends of this gateway"
-    return BadRequest(f"{where}: {what}", param=where)
+    """A root field; a place in it as Anthropic writes one (`messages.0.content`). Raises BadRequest that names it."""
+    return typed_fields.read(raw, name, decoder, lambda path: _ITEM.sub(r".\1", path))

@@ -19,7 +19,7 @@ from gateway.dialects.messages.answer import MessagesRequest, MessagesResponder
 from gateway.dialects.messages.blocks import ThinkingShown
 from gateway.dialects.messages.history import turns
 from gateway.dialects.messages.tools import chat_choice, chat_tools
-from gateway.dialects.openai_request import Fields, fields_of
+from gateway.dialects.openai_request import Fields, text_fields_of
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class MessagesDialect:
     name: DialectName = "messages"
 
     def read(self, body: bytes) -> MessagesRequest:
-        given = _opened(body)
+        given = text_fields_of(body)
         limit = _required(typed.read(given.get("max_tokens"), "max_tokens", _count), "max_tokens")
         if limit < 1:
             raise BadRequest("max_tokens: Input should be greater than or equal to 1", param="max_tokens")
@@ -76,26 +76,17 @@ class MessagesDialect:
 
     def read_count(self, body: bytes) -> MessagesRequest:
         """A request of `count_tokens`: the same without a limit."""
-        return _read(_opened(body))
+        return _read(text_fields_of(body))
 
     def count_body(self, tokens: int) -> bytes:
         return msgspec.json.encode({"input_tokens": tokens})
 
-    def responder(self, request: CanonicalRequest) -> MessagesResponder:
+    def responder(self, request: CanonicalRequest, trace_id: str) -> MessagesResponder:
         assert isinstance(request, MessagesRequest)
         return MessagesResponder(request)
 
     def error_body(self, status: int, error: Error) -> bytes:
         return errors.error_body(status, error)
-
-
-def _opened(body: bytes) -> Fields:
-    """The root fields of a body that is text throughout: what is kept raw is not looked into again."""
-    try:
-        body.decode()
-    except UnicodeDecodeError as exc:
-        raise BadRequest(f"The request body is not valid JSON: {exc}", code="invalid_json") from None
-    return fields_of(body)
 
 
 def _read(given: Fields) -> MessagesRequest:

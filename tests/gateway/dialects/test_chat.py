@@ -26,7 +26,7 @@ def streamed(answer: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
     """The chunks that an agent gets for a whole answer, their end checked."""
     verdict = Verdict("none", None, "none", None)
     outcome = Outcome(Completion(), verdict, json.dumps(answer).encode(), finished=True)
-    *events, done, rest = CHAT.responder(read(stream=True, **fields)).streamed(outcome).split(b"\n\n")
+    *events, done, rest = CHAT.responder(read(stream=True, **fields), "t").streamed(outcome).split(b"\n\n")
     assert (done, rest) == (b"data: [DONE]", b"")
     return [json.loads(event.removeprefix(b"data: ")) for event in events]
 
@@ -106,7 +106,7 @@ def test_an_error_has_all_four_keys_that_clients_look_for() -> None:
 
 
 def test_an_error_inside_a_stream_is_no_clean_end() -> None:
-    event = CHAT.responder(read(stream=True)).error_event(Error("The backend broke off."))
+    event = CHAT.responder(read(stream=True), "t").error_event(Error("The backend broke off."))
     assert json.loads(event.removeprefix(b"data: "))["error"]["message"] == "The backend broke off."
     assert b"[DONE]" not in event
 
@@ -190,7 +190,7 @@ def test_numbers_keep_their_text() -> None:
         b'"logprobs":{"content":[{"token":"x","logprob":-0.10000000000000000555}]},"finish_reason":"stop"}]}'
     )
     outcome = Outcome(Completion(), Verdict("none", None, "none", None), body, finished=True)
-    stream = CHAT.responder(read(stream=True)).streamed(outcome)
+    stream = CHAT.responder(read(stream=True), "t").streamed(outcome)
     assert b"-0.10000000000000000555" in stream
     assert b"1.70e9" in stream
 

@@ -63,7 +63,7 @@ def test_a_whole_answer_streams_a_chunk_a_choice() -> None:
     ]
     body = json.dumps({"id": "c", "object": "text_completion", "created": 1, "model": "m", "choices": choices})
     outcome = Outcome(Completion(), Verdict("none", None, "none", None), body.encode(), finished=True)
-    stream = COMPLETIONS.responder(read(prompt="x", n=2, stream=True)).streamed(outcome)
+    stream = COMPLETIONS.responder(read(prompt="x", n=2, stream=True), "t").streamed(outcome)
     *events, done, _ = stream.split(b"\n\n")
     assert done == b"data: [DONE]"
     assert [json.loads(event.removeprefix(b"data: "))["choices"] for event in events] == [[c] for c in choices]
