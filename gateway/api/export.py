@@ -82,7 +82,8 @@ class ExportFilters(EndedFilters):
     def traces(self) -> TraceQuery:
         told = self.model_dump(include=set(TraceQuery.__dataclass_fields__) - {"limit", "status", "purpose", "end"})
         purpose = None if self.purpose == "any" else self.purpose
-        return TraceQuery(**told, purpose=purpose, status=next((status for status in _TRACE if status in self.status), None))
+        status = next((status for status in _TRACE if status in self.status), None)
+        return TraceQuery(**told, purpose=purpose, status=status)
 
 
 @router.get("/export", response_class=Response, responses=_ANSWER)
