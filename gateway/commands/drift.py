@@ -167,10 +167,11 @@ def _merged(agents: Iterable[_Agent]) -> list[_Agent]:
 
 def _summed(counts: _Counts) -> str:
     continued = counts.extends + counts.breaks
+    calls = "1 call" if counts.calls == 1 else f"{counts.calls} calls"
     unjudged = f", {counts.unjudged} can't be judged" if counts.unjudged else ""
     if not continued:
-        return f"{counts.calls} calls, none of which repeats an earlier one{unjudged}"
-    return f"{counts.calls} calls, {counts.extends} of {continued} extend what was sampled{unjudged}"
+        return f"{calls}, none of which repeats an earlier one{unjudged}"
+    return f"{calls}, {counts.extends} of {continued} extend what was sampled{unjudged}"
 
 
 def _percent(counts: _Counts) -> str:

@@ -47,7 +47,8 @@ class Export:
                 meter.begin(partition.folder, partitions[partition] if self.asked.of == "samples" else None)
                 while self._part(partition, progress, meter):
                     meter.advance(self.part_size)
-        self.console.out(f"{meter.parts} new parts, {meter.size}, in {self.destination.url}", highlight=False)
+        parts = "1 new part" if meter.parts == 1 else f"{meter.parts} new parts"
+        self.console.out(f"{parts}, {meter.size}, in {self.destination.url}", highlight=False)
 
     def _part(self, partition: Partition, progress: Progress, meter: Meter) -> bool:
         """Whether there was one more, which has its name now."""
