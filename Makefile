@@ -28,6 +28,7 @@ engines: .venv/.dev
 	$(BIN)/pytest -q -o addopts= --import-mode=importlib -p no:cacheprovider tests/engines
 	$(BIN)/python -m tests.engines $(ARGS)
 	$(BIN)/python -m tests.engines.drift
+	$(BIN)/python -m tests.engines.anthropic_sdk
 
 # What trainers' own code says of the rows that it gets: gigabytes of packages. docs/trainers.md has what was tried.
 trainers: .venv/trainers/.installed
