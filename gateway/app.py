@@ -21,6 +21,8 @@ from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.habits.budgets import Budgets
+from gateway.habits.habits import Habits
+from gateway.habits.retries import Retries
 from gateway.health import Endpoint, Health
 from gateway.introduction import introduced
 from gateway.known_backends import known_backends
@@ -113,7 +115,7 @@ async def opened(
             store=store,
             dispatcher=Dispatcher(backends, upstream, first_byte_timeout=settings.first_byte_timeout),
             retokenizer=retokenizer,
-            budgets=Budgets(store),
+            habits=Habits(Budgets(store), Retries(store), aux_rules=settings.aux_rules),
             settings=ExchangeSettings(
                 capture=settings.capture,
                 commit_timeout=settings.commit_timeout,

@@ -46,6 +46,12 @@ class Call:
     new_session: bool
     """The session's row is not in the database yet."""
     purpose: Purpose
+    purpose_told: bool = False
+    """The call itself says its purpose."""
+    harness: dict[str, str] = field(default_factory=dict)
+    aux_rule: str | None = None
+    """By which rule it is `aux`."""
+    retry_of: str | None = None
     body: bytes | None = None
     asked: CanonicalRequest | None = None
     """The request as the agent sent it."""
@@ -117,6 +123,9 @@ class Call:
             "request": RecordedRequest(self.body, recorded_headers(self.headers)),
             "model": request.model if request is not None else None,
             "purpose": self.purpose,
+            "retry_of": self.retry_of,
+            "harness": self.harness,
+            "metadata": {"aux_rule": self.aux_rule} if self.aux_rule is not None else {},
             "backend": self.backend,
             "engine": plan.server.engine if plan is not None else None,
             "engine_version": plan.server.version if plan is not None else None,

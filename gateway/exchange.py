@@ -20,7 +20,7 @@ from gateway.call import Call
 from gateway.dialects.dialect import Responder
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
 from gateway.ending import Ending
-from gateway.habits.budgets import Budgets
+from gateway.habits.habits import Habits
 from gateway.habits.spent import last_answer
 from gateway.refusals import BackendTimeout, BadGateway, BudgetSpent, NotRecordable, Refusal, Stopping
 from gateway.retokenizer import Retokenizer
@@ -65,7 +65,7 @@ class ExchangeParts:
     store: Store
     dispatcher: Dispatcher
     retokenizer: Retokenizer
-    budgets: Budgets
+    habits: Habits
     settings: ExchangeSettings
     counters: Counters
 
@@ -271,13 +271,14 @@ class Exchange:
 
     async def _record(self, trace: Trace) -> bool:
         """Commit the trace. False, and logged, where that could not be done."""
-        self._parts.budgets.ended(trace)
         try:
             self._begin()
             await self._parts.store.finish(trace, timeout=self._settings.commit_timeout)
         except (CannotRecord, NotCommitted, NotRecordable) as exc:
             logger.error("trace %s was not recorded: %s", trace.trace_id, exc)
             return False
+        finally:
+            self._parts.habits.ended(trace)
         self._parts.counters.recorded += trace.status == "ok"
         return True
 

@@ -20,7 +20,7 @@ from gateway.call import Call
 from gateway.dialects.dialect import Dialect, NamingDialect
 from gateway.earlier import earlier_calls, parsed
 from gateway.exchange import Exchange, ExchangeParts
-from gateway.habits.sampling import pinned
+from gateway.habits.harness import harness_of
 from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
 from storage.ids import new_id
 
@@ -80,6 +80,7 @@ class Proxy:
     ) -> Call:
         """The call with its session. Raises Refusal."""
         resolved = await self._parts.sessions.resolve(headers, scope["path_params"].get("session_id"), trace_id)
+        told = _purpose(headers)
         return Call(
             trace_id=trace_id,
             request_id=request_id,
@@ -88,7 +89,9 @@ class Proxy:
             headers=headers,
             session=resolved.session,
             new_session=resolved.new,
-            purpose=_purpose(headers) or resolved.session.purpose or "train",
+            purpose=told or resolved.session.purpose or "train",
+            purpose_told=told is not None,
+            harness=harness_of(headers),
         )
 
     async def _serve_call(self, call: Call, answer: AgentAnswer, receive: Receive) -> None:
@@ -96,9 +99,7 @@ class Proxy:
         exchange = Exchange(self._parts, call, answer)
         try:
             call.asked = call.request = await self._read(call, receive)
-            request = call.request = pinned(call.request, call.session.sampling)
-            if call.session.budgets and call.purpose != "aux":
-                request = call.request = await self._parts.budgets.admit(call.session, call.trace_id, request)
+            request = call.request = await self._parts.habits.heed(call)
         except BudgetSpent as spent:
             await exchange.out_of_budget(spent)
             return

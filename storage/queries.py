@@ -31,6 +31,13 @@ def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
     return None if row is None else _decode(row, Payloads(db))[0]
 
 
+def latest(db: Connection, session_id: str, limit: int) -> list[Trace]:
+    """By turn, the latest first. Raises CorruptTrace."""
+    wanted = select(traces).where(traces.c.session_id == session_id)
+    payloads = Payloads(db)
+    return [_decode(row, payloads)[0] for row in db.execute(wanted.order_by(traces.c.turn.desc()).limit(limit))]
+
+
 def session_id_of(db: Connection, trace_id: str) -> str | None:
     return db.scalar(select(traces.c.session_id).where(traces.c.trace_id == trace_id).limit(1))
 

@@ -224,6 +224,10 @@ class Store:
         """Raises CorruptTrace."""
         return await self._read(queries.get, trace_id, session_id)
 
+    async def latest_traces(self, session_id: str, limit: int) -> Sequence[Trace]:
+        """The last of a session by turn, the latest first. Raises CorruptTrace."""
+        return await self._read(queries.latest, session_id, limit)
+
     async def session_id_of(self, trace_id: str) -> str | None:
         """The session of a trace, which is not read for it."""
         return await self._read(queries.session_id_of, trace_id)

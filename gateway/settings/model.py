@@ -26,6 +26,8 @@ class Settings(BaseModel):
     backends: tuple[BackendSettings, ...] = ()
     capture: Capture = "exact"
     """What may be given up for a stream; a session can say otherwise."""
+    aux_rules: bool = True
+    """Whether calls that harnesses make for themselves are found, and given the purpose `aux`."""
     keys: tuple[SecretStr, ...] = ()
     """Agents' keys. Without any the gateway listens on loopback alone and takes every key."""
     admin_key: SecretStr | None = None

@@ -20,6 +20,8 @@ from gateway.detection import Detection
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.habits.budgets import Budgets
+from gateway.habits.habits import Habits
+from gateway.habits.retries import Retries
 from gateway.proxy import Proxy, ProxySettings
 from gateway.retokenizer import Retokenizer
 from gateway.scripted import Fault, ScriptedServer, listening, running
@@ -45,7 +47,7 @@ async def serving(tmp_path: Path, *backends: Backend) -> AsyncIterator[httpx.Asy
                 store=store,
                 dispatcher=Dispatcher(known, upstream, first_byte_timeout=10.0),
                 retokenizer=Retokenizer(),
-                budgets=Budgets(store),
+                habits=Habits(Budgets(store), Retries(store), aux_rules=True),
                 settings=ExchangeSettings(
                     capture="exact",
                     commit_timeout=10.0,

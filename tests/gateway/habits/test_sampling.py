@@ -17,6 +17,7 @@ from tests.gateway.harness import CHAT, HELLO, gateway
 
 MESSAGES = "/v1/messages"
 COMPLETIONS = "/v1/completions"
+RESPONSES = "/v1/responses"
 
 
 def request(endpoint: Endpoint = "chat", **fields: Any) -> CanonicalRequest:
@@ -76,6 +77,7 @@ def test_what_the_plan_left_out_was_not_sent() -> None:
 ASKED: dict[str, dict[str, Any]] = {
     CHAT: {**HELLO, "temperature": 0.1},
     MESSAGES: {**HELLO, "temperature": 0.1},
+    RESPONSES: {"model": "scripted", "input": "Say hello.", "max_output_tokens": 32, "temperature": 0.1},
     COMPLETIONS: {"model": "scripted", "prompt": "Say hello.", "max_tokens": 32, "temperature": 0.1},
 }
 

@@ -50,8 +50,23 @@ async def messages(served: Running, stream: bool) -> tuple[str | None, str | Non
         return "".join(block.text for block in answer.content if block.type == "text"), answer.stop_reason
 
 
+async def responses(served: Running, stream: bool) -> tuple[str | None, str | None]:
+    async with AsyncOpenAI(base_url=f"{served.url}/sessions/s1/v1", api_key="none") as client:
+        if not stream:
+            answer = await client.responses.create(model="scripted", input="Hello?")
+            return answer.output_text, answer.status
+        async with client.responses.stream(model="scripted", input="Hello?") as events:
+            final = await events.get_final_response()
+            return final.output_text, final.status
+
+
 Call = Callable[[Running, bool], Awaitable[tuple[str | None, str | None]]]
-AGENTS: list[tuple[Call, str]] = [(chat, "stop"), (completions, "stop"), (messages, "end_turn")]
+AGENTS: list[tuple[Call, str]] = [
+    (chat, "stop"),
+    (completions, "stop"),
+    (messages, "end_turn"),
+    (responses, "completed"),
+]
 
 
 @pytest.mark.parametrize("stream", [False, True])
