@@ -18,6 +18,7 @@ from gateway.agent_answer import AgentAnswer
 from gateway.backends import Backend
 from gateway.call import Call
 from gateway.dialects.dialect import Responder
+from gateway.dialects.overflow import overflow_of
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
 from gateway.ending import Ending
 from gateway.habits.habits import Habits
@@ -131,7 +132,8 @@ class Exchange:
         try:
             dispatched = await self._parts.dispatcher.dispatch(order)
         except BackendRefused as refused:
-            return Ending("backend_error", refused.status, refused.error, headers=refused.headers)
+            status = _status_of(refused.error, refused.status)
+            return Ending("backend_error", status, refused.error, headers=refused.headers)
         except Refusal as refusal:
             return Ending.refused(refusal, None, asked=bool(call.attempts))
         try:
@@ -283,6 +285,11 @@ class Exchange:
         return True
 
 
-def _status_of(error: Error) -> int:
-    """The status of an error that a backend put into a 200: its own code, where that is one."""
-    return error.code if isinstance(error.code, int) and 400 <= error.code <= 599 else 502
+def _status_of(error: Error, status: int | None = None) -> int:
+    """The status that an agent gets for a backend's error. One in a 200 has its own code, where that is a status.
+
+    A context that is too short is its 400 whatever the backend says: agents ask again at a 5xx, and would for ever.
+    """
+    if status is None:
+        status = error.code if isinstance(error.code, int) and 400 <= error.code <= 599 else 502
+    return 400 if status >= 500 and overflow_of(error) is not None else status

@@ -43,11 +43,14 @@ class ChatDialect:
 
     def responder(self, request: CanonicalRequest, trace_id: str) -> OpenAIResponder:
         return OpenAIResponder(
-            chunk_object="chat.completion.chunk", chunks_of=_chunks_of, include_usage=request.include_usage
+            chunk_object="chat.completion.chunk",
+            chunks_of=_chunks_of,
+            include_usage=request.include_usage,
+            prompt_field="messages",
         )
 
     def error_body(self, status: int, error: Error) -> bytes:
-        return openai_errors.error_body(status, error)
+        return openai_errors.refusal_body(status, error, "messages")
 
 
 def _offers_tools(fields: Fields) -> bool:

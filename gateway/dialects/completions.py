@@ -39,11 +39,14 @@ class CompletionsDialect:
 
     def responder(self, request: CanonicalRequest, trace_id: str) -> OpenAIResponder:
         return OpenAIResponder(
-            chunk_object="text_completion", chunks_of=_chunks_of, include_usage=request.include_usage
+            chunk_object="text_completion",
+            chunks_of=_chunks_of,
+            include_usage=request.include_usage,
+            prompt_field="prompt",
         )
 
     def error_body(self, status: int, error: Error) -> bytes:
-        return openai_errors.error_body(status, error)
+        return openai_errors.refusal_body(status, error, "prompt")
 
 
 def _read_prompt(fields: Fields) -> tuple[int, tuple[TokenIds, ...] | None]:

@@ -81,17 +81,21 @@ def without_null_details(body: bytes) -> bytes:
 class OpenAIResponder:
     """Passes an engine's own chunks on, and streams a whole answer where the backend was not asked to stream.
 
-    `chunks_of` takes a whole answer apart into the chunks of this dialect.
+    `chunks_of` takes a whole answer apart into the chunks of this dialect; `prompt_field` is where its requests have
+    their prompt.
     """
 
-    __slots__ = ("_chunk_object", "_chunks_of", "_include_usage")
+    __slots__ = ("_chunk_object", "_chunks_of", "_include_usage", "_prompt_field")
     reads_deltas = False
     reads_bytes = True
 
-    def __init__(self, *, chunk_object: str, chunks_of: Callable[[Root], list[Chunk]], include_usage: bool) -> None:
+    def __init__(
+        self, *, chunk_object: str, chunks_of: Callable[[Root], list[Chunk]], include_usage: bool, prompt_field: str
+    ) -> None:
         self._chunk_object = chunk_object
         self._chunks_of = chunks_of
         self._include_usage = include_usage
+        self._prompt_field = prompt_field
 
     def piece(self, piece: Piece) -> bytes:
         # Usage stands in what ends a stream; the tokens before it need not be looked through.
@@ -111,4 +115,4 @@ class OpenAIResponder:
         return b"".join([*events, DONE])
 
     def error_event(self, error: Error) -> bytes:
-        return openai_errors.error_event(error)
+        return openai_errors.error_event(error, self._prompt_field)

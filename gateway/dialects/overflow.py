@@ -16,7 +16,7 @@ _SENTENCES: Final = (
     "context length is {limit} tokens. However, your prompt contains {prompt} input tokens",
     "context length is {limit} tokens. However, you requested {answer} output tokens and your prompt contains {prompt}",
     "context length is {limit} tokens. However, you requested {total} tokens ({prompt} in the … {answer} in the compl",
-    "context length is {limit} tokens. However, your messages resulted in {prompt} tokens",
+    "context length is {limit} tokens. However, your … resulted in {prompt} tokens",
     "is too large: {answer}. … context length is {limit} tokens and your request has {prompt} input tokens",
     "You passed {prompt} input tokens and requested {answer} output tokens. … context length is only {limit} tokens",
     "The input ({prompt} tokens) is longer than the model's context length ({limit} tokens)",

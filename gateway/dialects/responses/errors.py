@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from adapters.schema import Error
 from gateway.dialects import openai_errors
-from gateway.dialects.overflow import overflow_of
 
 # What a failed response says of itself is one of a few words.
 _CODES = {
@@ -17,14 +14,12 @@ _CODES = {
 
 
 def error_body(status: int, error: Error) -> bytes:
-    return openai_errors.error_body(status, told(error) if status != 429 else error)
+    return openai_errors.refusal_body(status, error, "input")
 
 
 def told(error: Error) -> Error:
     """A context that is too short has a code, which agents summarise at."""
-    if overflow_of(error) is None:
-        return error
-    return replace(error, type="invalid_request_error", param="input", code="context_length_exceeded")
+    return openai_errors.told(error, "input")
 
 
 def code_of(error: Error) -> str:
