@@ -113,7 +113,12 @@ async def opened(
         exchange = ExchangeParts(
             sessions=sessions,
             store=store,
-            dispatcher=Dispatcher(backends, upstream, first_byte_timeout=settings.first_byte_timeout),
+            dispatcher=Dispatcher(
+                backends,
+                upstream,
+                first_byte_timeout=settings.first_byte_timeout,
+                busy_wait=settings.busy_wait,
+            ),
             retokenizer=retokenizer,
             habits=Habits(Budgets(store), Retries(store), aux_rules=settings.aux_rules),
             settings=ExchangeSettings(

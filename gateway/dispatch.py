@@ -16,6 +16,7 @@ from adapters.schema import Attempt, Capture, Error
 from adapters.server import Server
 from gateway.backends import Backend, Backends, ModelNotServed, NoBackend
 from gateway.refusals import BackendTimeout, BadGateway, ModelNotFound, NoBackendAvailable
+from gateway.retry_after import seconds_to_wait
 from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
 
 # What of an agent's headers a backend may see. Its credential is not among them.
@@ -84,15 +85,34 @@ async def candidates_for(
 
 
 class Dispatcher:
-    """Sends calls to backends. A second try only where nothing was sent, or no byte came back."""
+    """Sends calls to backends. A second try only where nothing was sent, or no byte came back.
 
-    def __init__(self, backends: Backends, upstream: Upstream, *, first_byte_timeout: float) -> None:
+    A backend that is busy and says when to come back is asked again, where that is within a call's `busy_wait`.
+    """
+
+    def __init__(
+        self, backends: Backends, upstream: Upstream, *, first_byte_timeout: float, busy_wait: float = 0.0
+    ) -> None:
+        """Seconds."""
         self._backends = backends
         self._upstream = upstream
         self._first_byte_timeout = first_byte_timeout
+        self._busy_wait = busy_wait
 
     async def dispatch(self, order: Order) -> Dispatched:
         """Raises Refusal or BackendRefused. The caller closes what it gets."""
+        patience = self._busy_wait
+        while True:
+            try:
+                return await self._dispatch(order)
+            except BackendRefused as refused:
+                wait = seconds_to_wait(refused.status, dict(refused.headers), datetime.now(UTC))
+                if wait is None or wait > patience:
+                    raise
+            patience -= wait
+            await asyncio.sleep(wait)
+
+    async def _dispatch(self, order: Order) -> Dispatched:
         candidates = await candidates_for(self._backends, order.session_id, order.request.model, order.pinned)
         failure: UpstreamError | None = None
         for attempt in range(_TRIES):
