@@ -15,7 +15,7 @@ from adapters.answer_shape import Delta, ToolFragment
 from adapters.request import CanonicalRequest
 from adapters.schema import Choice, Error, Usage
 from gateway.dialects.in_turn import InTurn
-from gateway.dialects.responses import errors, logprobs, names
+from gateway.dialects.responses import chat_body, errors, names
 from gateway.dialects.responses.events import JSON
 from gateway.dialects.responses.items import Items
 from gateway.dialects.responses.tools import Offered
@@ -60,7 +60,7 @@ class ResponsesRequest(CanonicalRequest):
 
 
 class ResponsesResponder:
-    """Reads typed deltas and completions; of an engine's bytes the logprobs alone, where they were asked for."""
+    """Reads typed deltas and completions; of an engine's bytes what these don't tell, where it was asked for."""
 
     reads_deltas = True
 
@@ -69,6 +69,7 @@ class ResponsesResponder:
         self._items = Items(trace_id, request.offered)
         self._writer = InTurn(self._items)
         self._begun = False
+        self._asked_format = "response_format" in request.fields
         self._facts: dict[str, object] = {
             "id": names.response_id(trace_id),
             "object": "response",
@@ -79,7 +80,7 @@ class ResponsesResponder:
 
     @property
     def reads_bytes(self) -> bool:
-        return self._request.logprobs
+        return self._request.logprobs or self._asked_format
 
     def piece(self, piece: Piece) -> bytes:
         if not piece.deltas:
@@ -88,7 +89,7 @@ class ResponsesResponder:
         for delta in piece.deltas:
             if delta.index == 0:
                 if self._request.logprobs:
-                    self._items.logprobs += logprobs.of_delta(delta.logprobs)
+                    self._items.logprobs += chat_body.logprobs_of(delta.logprobs)
                 events += self._writer.add(delta)
         return b"".join(events)
 
@@ -136,11 +137,14 @@ class ResponsesResponder:
         """A whole answer, in one piece."""
         choice = _first(outcome)
         if self._request.logprobs:
-            self._items.logprobs += logprobs.of_body(outcome.client)
+            self._items.logprobs += chat_body.logprobs_in(outcome.client)
         calls = tuple(
             ToolFragment(at, call.id, call.name, call.arguments) for at, call in enumerate(choice.tool_calls or ())
         )
-        events = self._writer.add(Delta(0, choice.text, choice.reasoning, calls))
+        refusal = chat_body.refusal_in(outcome.client) if self._asked_format else None
+        # A sentence where JSON was asked for: SDKs hand a refusal on, and would fail to parse a text.
+        self._items.refuses = refusal is not None
+        events = self._writer.add(Delta(0, refusal or choice.text, choice.reasoning, calls))
         return [*events, *self._close(choice)]
 
     def _close(self, choice: Choice) -> list[bytes]:

@@ -26,12 +26,15 @@ class Items:
         self.call_ids: set[str] = set()
         self.cut = False
         """Whether the answer ends before its end: so does its last item."""
+        self.refuses = False
+        """Whether the text says why there is no answer."""
         self._counts = {"rs": 0, "msg": 0, "call": 0}
         self._last = -1
 
     def text(self, index: int) -> _Text:
         self._last = index
-        return _Text(self, index, self._count("msg"))
+        kind = _Refusal if self.refuses else _Text
+        return kind(self, index, self._count("msg"))
 
     def thought(self, index: int) -> _Thought:
         self._last = index
@@ -112,6 +115,24 @@ class _Text(_Item):
 
     def _item(self, content: list[JSON], status: str) -> JSON:
         return {"id": self._id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+
+class _Refusal(_Text):
+    def deltas(self) -> Iterable[bytes]:
+        new, self._came = "".join(self._came), []
+        if new:
+            self._said.append(new)
+            yield self._event("refusal.delta", {"content_index": 0, "delta": new})
+
+    def end(self) -> Iterable[bytes]:
+        words = "".join(self._said)
+        part = self._part(words, [])
+        yield self._event("refusal.done", {"content_index": 0, "refusal": words})
+        yield self._event("content_part.done", {"content_index": 0, "part": part})
+        yield self._done(self._item([part], self._items.status_of(self._index)))
+
+    def _part(self, text: str, logprobs: list[JSON]) -> JSON:
+        return {"type": "refusal", "refusal": text}
 
 
 class _Thought(_Item):

@@ -15,6 +15,7 @@ from gateway.dialects.responses import custom
 from gateway.dialects.responses.body import Tool, ToolChoice
 from gateway.dialects.typed_fields import read
 
+_flag: Final[msgspec.json.Decoder[bool]] = msgspec.json.Decoder(bool)
 _tools: Final = msgspec.json.Decoder(list[Tool])
 _choice: Final = msgspec.json.Decoder(Literal["none", "auto", "required"] | ToolChoice)
 
@@ -88,8 +89,9 @@ def chat_fields(tools: Mapping[str, Offered], given: Fields) -> Fields:
     fields["tools"] = Raw(msgspec.json.encode([_chat_tool(name, one) for name, one in tools.items()]))
     if said is not None:
         fields["tool_choice"] = Raw(msgspec.json.encode(said))
-    if "parallel_tool_calls" in given:
-        fields["parallel_tool_calls"] = given["parallel_tool_calls"]
+    if read(given.get("parallel_tool_calls"), "parallel_tool_calls", _flag) is False:
+        # True is every server's own, and some refuse the field.
+        fields["parallel_tool_calls"] = Raw(b"false")
     return fields
 
 

@@ -88,6 +88,13 @@ def test_what_the_backends_do_not_have_is_refused_by_name(tools: list[Any], choi
     assert caught.value.error.param == where
 
 
+@pytest.mark.parametrize(("asked", "sent"), [(False, False), (True, None), (None, None)])
+def test_one_call_at_a_time_is_said_and_several_are_every_servers_own(asked: bool | None, sent: bool | None) -> None:
+    body = json.dumps({"model": "m", "input": "x", "tools": [F], "parallel_tool_calls": asked}).encode()
+    told = ResponsesDialect().read(body).fields.get("parallel_tool_calls")
+    assert (None if told is None else json.loads(bytes(told))) is sent
+
+
 @pytest.mark.parametrize("text", ["", "+a = 1\n", '"\\', "é 👋"])
 def test_a_custom_tools_input_comes_back_as_it_was(text: str) -> None:
     assert input_of(arguments_of(text)) == text

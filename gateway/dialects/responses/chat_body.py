@@ -1,4 +1,4 @@
-"""Logprobs of an answer's tokens, from the engine's chat shape into that of a text of this API."""
+"""What a chat tells that is no part of a completion: the tokens of logprobs by their text, and that it is a refusal."""
 
 from __future__ import annotations
 
@@ -25,8 +25,13 @@ class _Logprobs(Struct, frozen=True):
     content: list[_Token] | None = None
 
 
+class _Message(Struct, frozen=True):
+    refusal: str | None = None
+
+
 class _Choice(Struct, frozen=True):
     index: int = 0
+    message: _Message | None = None
     logprobs: _Logprobs | None = None
 
 
@@ -38,7 +43,7 @@ _logprobs: Final = msgspec.json.Decoder(_Logprobs | None)
 _answer: Final = msgspec.json.Decoder(_Answer)
 
 
-def of_delta(raw: Raw | None) -> list[JSON]:
+def logprobs_of(raw: Raw | None) -> list[JSON]:
     """What an engine tells with a piece; nothing where it is none of a chat's."""
     try:
         return _told(_logprobs.decode(raw)) if raw is not None else []
@@ -46,13 +51,23 @@ def of_delta(raw: Raw | None) -> list[JSON]:
         return []
 
 
-def of_body(body: bytes) -> list[JSON]:
+def logprobs_in(body: bytes) -> list[JSON]:
     """What an engine tells with a whole chat completion."""
+    return _told(_first(body).logprobs)
+
+
+def refusal_in(body: bytes) -> str | None:
+    """The words of a chat completion that is a refusal."""
+    message = _first(body).message
+    return message.refusal if message is not None else None
+
+
+def _first(body: bytes) -> _Choice:
     try:
         choices = _answer.decode(body).choices
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return []
-    return next((_told(choice.logprobs) for choice in choices if choice.index == 0), [])
+        return _Choice()
+    return next((choice for choice in choices if choice.index == 0), _Choice())
 
 
 def _told(logprobs: _Logprobs | None) -> list[JSON]:
