@@ -1,7 +1,9 @@
 """The agent's side of one answer: status first, keep-alives while nothing comes, one end.
 
 Nothing goes out before the backend's status is known or one keep-alive interval has passed, so that a refused call
-keeps its 4xx. After that a failure can only be an event inside the stream.
+keeps its 4xx. After that a failure can only be an event inside the stream. A whole answer that is kept alive begins
+with white space, which JSON allows, and the status is out with that: a failure then is a connection that breaks off,
+for an error with status 200 would be taken for an answer.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from starlette.types import Send
 
 from gateway.asgi import encode_headers, send_whole
 
-_KEEP_ALIVE = b": keep-alive\n\n"
+_COMMENT = b": keep-alive\n\n"
+_WHITE_SPACE = b" "
+_JSON_HEADERS = [("content-type", "application/json")]
 _STREAM_HEADERS = [
     ("content-type", "text/event-stream; charset=utf-8"),
     ("cache-control", "no-cache"),
@@ -27,9 +31,11 @@ class AgentAnswer:
 
     __slots__ = (
         "_beat",
+        "_blank",
         "_interval",
         "_last_write",
         "_loop",
+        "_padded",
         "_send",
         "_timer",
         "ended",
@@ -45,11 +51,20 @@ class AgentAnswer:
         self._last_write = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
+        self._blank = _COMMENT
+        self._padded = False
+        """White space of a whole answer is out, with its status."""
         self.started = False
         self.ended = False
 
-    def keep_alive(self) -> None:
-        """From now on a comment goes out whenever nothing else has for one interval. For streams alone."""
+    def keep_alive(self, *, whole: bool = False) -> None:
+        """From now on something goes out whenever nothing else has for one interval: a comment of a stream, or white
+        space before a whole answer.
+        """
+        self._blank = _WHITE_SPACE if whole else _COMMENT
+        self._schedule()
+
+    def _schedule(self) -> None:
         self._timer = self._loop.call_at(self._last_write + self._interval, self._tick)
 
     def _tick(self) -> None:
@@ -57,17 +72,31 @@ class AgentAnswer:
             return
         if self._loop.time() - self._last_write >= self._interval * 0.99:
             self._last_write = self._loop.time()
-            self._beat = self._loop.create_task(self.write(_KEEP_ALIVE), name="keep-alive")
-        self.keep_alive()
+            self._beat = self._loop.create_task(self._keep_alive(), name="keep-alive")
+        self._schedule()
+
+    async def _keep_alive(self) -> None:
+        if self.ended:
+            return
+        if self._blank is _COMMENT:
+            await self.write(_COMMENT)
+            return
+        padded, self._padded = self._padded, True
+        if not padded:
+            await self._start(_JSON_HEADERS)
+        await self._send({"type": "http.response.body", "body": _WHITE_SPACE, "more_body": True})
 
     async def write(self, data: bytes) -> None:
         """Bytes of a stream, which begins with the first of them."""
         self._last_write = self._loop.time()
         if not self.started:
             self.started = True
-            raw = encode_headers([*_STREAM_HEADERS, *self.headers])
-            await self._send({"type": "http.response.start", "status": 200, "headers": raw})
+            await self._start(_STREAM_HEADERS)
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _start(self, headers: list[tuple[str, str]]) -> None:
+        raw = encode_headers([*headers, *self.headers])
+        await self._send({"type": "http.response.start", "status": 200, "headers": raw})
 
     async def end(self, data: bytes = b"") -> None:
         """The last bytes of a stream."""
@@ -81,7 +110,14 @@ class AgentAnswer:
         """One JSON answer. Only where no stream has begun."""
         self.close()
         self.started = True
-        await send_whole(self._send, status, body, [("content-type", "application/json"), *headers, *self.headers])
+        if not self._padded:
+            await send_whole(self._send, status, body, [*_JSON_HEADERS, *headers, *self.headers])
+            return
+        assert self._beat is not None
+        await self._beat  # Its white space may still be on its way out.
+        if status == 200:
+            await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        # Else the answer has no end, and the server closes the connection.
 
     def close(self) -> None:
         """No more keep-alives."""

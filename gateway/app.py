@@ -136,6 +136,7 @@ async def opened(
                 gateway_id=gateway_id,
                 keepalive_interval=settings.keepalive_interval,
                 max_body_bytes=settings.max_body_bytes,
+                keepalive_whole=settings.keepalive_whole,
             ),
         )
         counter = TokenCounter(backends, upstream, retokenizer, patience=settings.detect_timeout)

@@ -37,6 +37,7 @@ class ProxySettings:
     keepalive_interval: float
     """Seconds."""
     max_body_bytes: int
+    keepalive_whole: bool = False
 
 
 class Proxy:
@@ -106,8 +107,8 @@ class Proxy:
         except Refusal as refusal:
             await exchange.refuse(refusal)
             return
-        if request.stream:
-            answer.keep_alive()
+        if request.stream or self._settings.keepalive_whole:
+            answer.keep_alive(whole=not request.stream)
         task = asyncio.current_task()
         assert task is not None
         watcher = asyncio.create_task(_watch(call, task, receive), name="disconnect")

@@ -39,6 +39,8 @@ class Settings(BaseModel):
     """How long an answer's end waits for its trace to be durable, before the agent gets an error in its place."""
     keepalive_interval: float = Field(default=10.0, gt=0)
     """How long an agent may see nothing before it gets a comment."""
+    keepalive_whole: bool = False
+    """Whether an agent that waits for a whole answer gets white space before it, as often."""
     busy_wait: float = Field(default=0.0, ge=0)
     """How long a call may wait, in all, for a backend that refuses it with 429 or 503 and says when to come back."""
     connect_timeout: float = Field(default=5.0, gt=0)
