@@ -123,7 +123,8 @@ class Vllm(OpenAIEngine):
         mode, reason = _mode(request, server, capture)
         if mode == "streamed":
             draft.ask_usage()
-        return draft.plan(mode, path_of(request), reason)
+        without = _NONE_BESIDE_AN_ECHO if _echoes(request) and not request.return_token_ids else None
+        return draft.plan(mode, path_of(request), reason, without)
 
     def counting(self, request: CanonicalRequest) -> Question | None:
         return super().counting(_with_thoughts(request))
@@ -152,6 +153,11 @@ def _with_thoughts(request: CanonicalRequest) -> CanonicalRequest:
         for message in (open_object(raw),)
     ]
     return replace(request, fields={**request.fields, "messages": Raw(join_array(messages))})
+
+
+_NONE_BESIDE_AN_ECHO: Final = (
+    "asked for token ids, vLLM leaves an echoed prompt out of the text, so it was not asked; `return_token_ids` asks"
+)
 
 
 def _echoes(request: CanonicalRequest) -> bool:

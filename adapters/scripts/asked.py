@@ -33,6 +33,7 @@ class _Body(msgspec.Struct, frozen=True):
     max_completion_tokens: int | None = None
     temperature: float | None = None
     stop: str | tuple[str, ...] | None = None
+    echo: bool | None = None
     logprobs: bool | int | None = None
     top_logprobs: int | None = None
     tools: tuple[msgspec.Raw, ...] | None = None
@@ -53,6 +54,8 @@ class Asked:
     max_tokens: int | None
     temperature: float
     stops: tuple[str, ...]
+    echo: bool
+    """Whether each completion is to have its prompt before it."""
     logprobs: bool
     top_logprobs: int | None
     """How many alternatives; null where the request says null or nothing."""
@@ -92,6 +95,7 @@ def read(endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> Asked:
         max_tokens=asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens,
         temperature=1.0 if asked.temperature is None else asked.temperature,
         stops=(asked.stop,) if isinstance(asked.stop, str) else asked.stop or (),
+        echo=endpoint == "completions" and bool(asked.echo),
         logprobs=_wants_logprobs(asked),
         top_logprobs=asked.top_logprobs if endpoint == "chat" else asked.logprobs,
         tools=bool(asked.tools) and asked.tool_choice != "none",

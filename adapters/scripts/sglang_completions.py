@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from adapters.scripts.asked import Asked
 from adapters.scripts.script import Json, Stamp, Step, Told, steps, told
 from adapters.scripts.sglang_places import Places, matched
-from adapters.scripts.shapes import completion_logprobs, joined
+from adapters.scripts.shapes import completion_logprobs, echoed, joined
 from adapters.scripts.speech import Speech
 
 
@@ -45,11 +45,13 @@ class CompletionsCall:
     def _choice(self, step: Step) -> Json:
         """A whole choice, or one step of it: the shapes are the same."""
         speech = self.speeches[step.index]
-        offsets = [-1] * len(step.tokens)
-        logprobs = completion_logprobs(step.tokens, self.asked.top_logprobs or 0, offsets)
+        prompt = echoed(self.asked, step.index) if step.start == 0 else ()
+        # Of the prompt only where some alternatives are asked for: with 0 it has those of the answer alone.
+        tokens = (*prompt, *step.tokens) if self.asked.top_logprobs else step.tokens
+        logprobs = completion_logprobs(tokens, self.asked.top_logprobs or 0, [-1] * len(tokens))
         choice: dict[str, object] = {
             "index": step.index,
-            "text": joined(step.tokens, "content"),
+            "text": joined((*prompt, *step.tokens), "content"),
             "logprobs": logprobs if self.asked.logprobs else None,
             "finish_reason": speech.finish if step.last else None,
             "matched_stop": matched(speech) if step.last else None,

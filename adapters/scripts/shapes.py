@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adapters.scripts.asked import Asked
 from adapters.scripts.script import Json
-from adapters.scripts.speech import Speech, Token
+from adapters.scripts.speech import Speech, Token, read_back
 from adapters.scripts.vocabulary import SIZE, piece
 
 
@@ -28,6 +28,11 @@ def alternatives(token: Token, count: int) -> list[tuple[str, float]]:
     """The sampled token and its made-up neighbours, likeliest first."""
     likeliest = token.logprob if token.logprob is not None else 0.0
     return [(written(token.id + at * 17), likeliest - at) for at in range(count)]
+
+
+def echoed(asked: Asked, index: int) -> tuple[Token, ...]:
+    """What stands before a choice: its prompt's tokens, where they are to be echoed."""
+    return read_back(asked.prompt_of(index)) if asked.echo else ()
 
 
 def completion_logprobs(tokens: Sequence[Token], top: int, offsets: Sequence[int]) -> Json:

@@ -96,6 +96,12 @@ def say_ids(ids: Iterable[int], *, finish: str = "stop", logprobs: Sequence[floa
     return Speech(_with_logprobs([*_within(ids, "content")], logprobs), finish)
 
 
+def read_back(ids: Iterable[int]) -> tuple[Token, ...]:
+    """A prompt's tokens as an engine echoes them: none has come before the first, so that one has no logprob."""
+    first, *rest = _with_logprobs([*_within(ids, "content")], None)
+    return replace(first, logprob=None), *rest
+
+
 def cut(speech: Speech, *, max_tokens: int | None, stops: Sequence[str]) -> Speech:
     """The speech as far as the request lets it go: up to the first stop string, or `max_tokens`."""
     stopped = _stopped(speech, stops)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from adapters.scripts.asked import Asked
 from adapters.scripts.script import Json, Stamp, Step, Told, steps, told
-from adapters.scripts.shapes import completion_logprobs, counts, joined
+from adapters.scripts.shapes import completion_logprobs, counts, echoed, joined
 from adapters.scripts.speech import Speech
 from adapters.scripts.vllm_places import Places, stop_reason
 
@@ -52,7 +52,7 @@ class CompletionsCall:
     def _choice(self, index: int, speech: Speech) -> Json:
         return {
             "index": index,
-            "text": speech.text("content"),
+            "text": self._echo(index) + speech.text("content"),
             "logprobs": self._logprobs(Step(index, 0, speech.tokens, last=True)),
             "finish_reason": speech.finish,
             "stop_reason": stop_reason(speech),
@@ -68,7 +68,7 @@ class CompletionsCall:
         prompt = self.places.prompt_ids(self.asked.prompt_of(step.index))
         return {
             "index": step.index,
-            "text": joined(step.tokens, "content"),
+            "text": (self._echo(step.index) if step.start == 0 else "") + joined(step.tokens, "content"),
             "logprobs": self._logprobs(step),
             "finish_reason": speech.finish if step.last else None,
             "stop_reason": stop_reason(speech) if step.last else None,
@@ -80,8 +80,14 @@ class CompletionsCall:
     def _logprobs(self, step: Step) -> Json | None:
         if not self.places.logprobs:
             return None
-        before = self.speeches[step.index].tokens[: step.start]
+        prompt = echoed(self.asked, step.index)
+        before = (*prompt, *self.speeches[step.index].tokens[: step.start]) if step.start else ()
+        tokens = step.tokens if step.start else (*prompt, *step.tokens)
         offsets = [len(joined(before, "content"))]
-        for token in step.tokens:
+        for token in tokens:
             offsets.append(offsets[-1] + len(token.text))
-        return completion_logprobs(step.tokens, self.asked.top_logprobs or 0, offsets[:-1])
+        return completion_logprobs(tokens, self.asked.top_logprobs or 0, offsets[:-1])
+
+    def _echo(self, index: int) -> str:
+        """With ids the prompt is told as such, and its text is left out."""
+        return "" if self.places.ids else joined(echoed(self.asked, index), "content")
