@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from gateway.dialects import conversation, thought
 from gateway.dialects.conversation import BETWEEN, Called, Result, Thought, Turn
 from gateway.dialects.dialect import BadRequest
@@ -62,11 +64,23 @@ def _told(block: Block) -> Iterable[conversation.Block]:
         case RedactedThinking():
             yield Thought(thought.recall(block.data) or "")
         case ToolUse():
-            yield Called(block.id, block.name, bytes(block.input).decode())
+            yield Called(block.id, block.name, _arguments(block.input))
         case ToolResult():
             yield Result(block.tool_use_id, _result(block))
         case _:
             yield from _shown(block)
+
+
+def _arguments(given: msgspec.Raw) -> str:
+    """As they stand in the request. Where its whole body is indented for a reader they are put on one line.
+
+    `@anthropic-ai/sdk` 0.36 sends such bodies, and by it Qwen Code 0.15.10: no model writes its calls like that.
+    """
+    json = bytes(given)
+    try:
+        return (msgspec.json.format(json, indent=0) if b"\n" in json else json).decode()
+    except RecursionError:  # As deep as the body may just be.
+        return json.decode()
 
 
 def _result(result: ToolResult) -> Sequence[conversation.Text | conversation.Image]:

@@ -140,6 +140,18 @@ def test_what_the_assistant_said_and_called_is_one_message() -> None:
     ]
 
 
+def test_arguments_of_a_body_that_is_indented_for_a_reader_are_put_on_one_line() -> None:
+    messages = [
+        HELLO,
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {}}]},
+        HELLO,
+    ]
+    body = json.dumps({"model": "m", "max_tokens": 5, "messages": messages}, indent=2)
+    body = body.replace('"input": {}', '"input": {\n  "a": 1.50,\r\n  "b": ["\\u00e9\\n: ,"]\n}')
+    _, said, _ = json.loads(bytes(MESSAGES.read(body.encode()).fields["messages"]))
+    assert said["tool_calls"][0]["function"]["arguments"] == r'{"a": 1.50, "b": ["\u00e9\n: ,"]}'
+
+
 def test_calls_without_a_word_have_no_content() -> None:
     said = assistant({"type": "tool_use", "id": "c", "name": "f", "input": {}})
     assert said["content"] is None
