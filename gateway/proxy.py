@@ -107,6 +107,11 @@ class Proxy:
         except Refusal as refusal:
             await exchange.refuse(refusal)
             return
+        except ClientGone:
+            raise
+        except Exception as exc:
+            await self._failed(call, exchange, exc)
+            return
         if request.stream or self._settings.keepalive_whole:
             answer.keep_alive(whole=not request.stream)
         task = asyncio.current_task()
@@ -119,14 +124,17 @@ class Proxy:
             # Either way the call has its end now, and the server would take a cancelled task for a defect.
             await (exchange.agent_gone() if call.client_gone else exchange.stopped())
             task.uncancel()
-        except Exception:
-            # The edge of the task: a defect of ours must not cost the agent a proper error, nor the call its trace.
-            logger.exception("trace %s: the gateway failed", call.trace_id)
-            if call.settled:
-                raise
-            await exchange.refuse(Defect("The gateway failed on this call; its log has the trace id."))
+        except Exception as exc:
+            await self._failed(call, exchange, exc)
         finally:
             watcher.cancel()
+
+    async def _failed(self, call: Call, exchange: Exchange, exc: Exception) -> None:
+        """The edge of the task: a defect of ours must not cost the agent a proper error, nor the call its trace."""
+        logger.error("trace %s: the gateway failed", call.trace_id, exc_info=exc)
+        if call.settled:
+            raise exc
+        await exchange.refuse(Defect("The gateway failed on this call; its log has the trace id."))
 
     async def _read(self, call: Call, receive: Receive) -> CanonicalRequest:
         """The body, parsed once. Raises Refusal or ClientGone."""
