@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench engines trainers clean
+.PHONY: demo test check bench engines npm trainers clean
 
 demo: .venv/.demo
 	$(BIN)/rollout-gateway demo $(ARGS)
@@ -29,6 +29,10 @@ engines: .venv/.dev
 	$(BIN)/python -m tests.engines $(ARGS)
 	$(BIN)/python -m tests.engines.drift
 	$(BIN)/python -m tests.engines.anthropic_sdk
+
+# The SDKs that npm has, each parsing what it gets through the gateway: needs Node 20 or newer.
+npm: .venv/.dev .venv/npm/.installed
+	$(BIN)/python -m tests.npm
 
 # What trainers' own code says of the rows that it gets: gigabytes of packages. docs/trainers.md has what was tried.
 trainers: .venv/trainers/.installed
@@ -66,6 +70,12 @@ trainers: .venv/trainers/.installed
 	  'tensordict<=0.10' tenacity torchdata uvicorn uvloop hypothesis msgspec pytest uuid-utils
 	.venv/trainers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	  areal==1.0.4 miles-rl==0.0.2 verl==0.9.1
+	@touch $@
+
+.venv/npm/.installed: tests/npm/package.json | .venv/bin/python
+	mkdir -p .venv/npm
+	cp tests/npm/package.json .venv/npm/
+	npm install --prefix .venv/npm --silent --no-audit --no-fund --no-package-lock
 	@touch $@
 
 clean:

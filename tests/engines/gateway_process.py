@@ -72,11 +72,12 @@ class Api:
 
 
 @contextmanager
-def serving(backend: str, folder: Path) -> Iterator[Api]:
-    """A gateway in front of `backend`, with an empty database under `folder`."""
+def serving(backend: str, folder: Path, *more: str) -> Iterator[Api]:
+    """A gateway in front of `backend` (and more of them), with an empty database under `folder`."""
     ready, log = folder / "ready.json", folder / "gateway.log"
     command = [
-        *(sys.executable, "-m", "gateway", "serve", "--backend", backend, "--port", "0"),
+        *(sys.executable, "-m", "gateway", "serve", "--port", "0"),
+        *(word for each in (backend, *more) for word in ("--backend", each)),
         *("--database", f"sqlite:///{folder / 'rollouts.db'}", "--ready-file", str(ready)),
     ]
     with log.open("wb") as written:
