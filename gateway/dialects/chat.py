@@ -12,7 +12,7 @@ from adapters.schema import Dialect as DialectName
 from adapters.schema import Error
 from gateway.dialects import openai_errors
 from gateway.dialects.dialect import BadRequest
-from gateway.dialects.openai_request import Fields, fields_of, read_count, read_field, read_include_usage
+from gateway.dialects.openai_request import Fields, read_count, read_field, read_include_usage, text_fields_of
 from gateway.dialects.openai_stream import Chunk, Members, OpenAIResponder, Root, members
 
 
@@ -20,7 +20,7 @@ class ChatDialect:
     name: DialectName = "chat"
 
     def read(self, body: bytes) -> CanonicalRequest:
-        fields = fields_of(body)
+        fields = text_fields_of(body)
         messages: list[msgspec.Raw] | None = read_field(fields, "messages", list[msgspec.Raw], "a list of messages")
         if messages is None:
             raise BadRequest(

@@ -10,7 +10,7 @@ from adapters.schema import Error
 from adapters.token_ids import TokenIds
 from gateway.dialects import openai_errors
 from gateway.dialects.dialect import BadRequest
-from gateway.dialects.openai_request import Fields, fields_of, read_count, read_field, read_include_usage
+from gateway.dialects.openai_request import Fields, read_count, read_field, read_include_usage, text_fields_of
 from gateway.dialects.openai_stream import Chunk, OpenAIResponder, Root
 
 _PROMPT = "a string, a list of strings, a list of token ids, or a list of lists of token ids"
@@ -20,7 +20,7 @@ class CompletionsDialect:
     name: DialectName = "completions"
 
     def read(self, body: bytes) -> CanonicalRequest:
-        fields = fields_of(body)
+        fields = text_fields_of(body)
         prompts, prompt_token_ids = _read_prompt(fields)
         logprobs = read_field(fields, "logprobs", int, "an integer")
         return CanonicalRequest(

@@ -33,7 +33,8 @@ def fields_of(body: bytes) -> Fields:
 def text_fields_of(body: bytes) -> Fields:
     """The root fields of a body that is text throughout: what is kept raw is not looked into again."""
     try:
-        body.decode()
+        if not body.isascii():  # Which is told without a copy.
+            body.decode()
     except UnicodeDecodeError as exc:
         raise BadRequest(f"The request body is not valid JSON: {exc}", code="invalid_json") from None
     return fields_of(body)
