@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ SPEECHES = {
     "tool": say(calls=[PARIS]),
     "parallel": say("Let me look.", calls=[PARIS, TOKYO]),
     "reasoning": say("Four.", reasoning="Two and two."),
+    "refusal": replace(say("I can't."), finish="content_filter"),
     "length": say("One two three", end=None),
 }
-_FINISHES = {"stop": "stop", "tool_calls": "tool", "length": "length"}
+_FINISHES = {"stop": "stop", "tool_calls": "tool", "length": "length", "content_filter": "refusal"}
 _TOO_LONG = (
     "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens."
 )

@@ -1,5 +1,5 @@
 // Each SDK, asked for one model, whole or streamed: what it parsed, in one form for all of them.
-// { text, reasoning, calls: [[name, arguments]], finish: "stop" | "tool" | "length", tokens }
+// { text, reasoning, calls: [[name, arguments]], finish: "stop" | "tool" | "length" | "refusal", tokens }
 
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -17,6 +17,7 @@ const WEATHER = { name: "get_weather", description: "The weather in a city." };
 const FINISHES = {
   stop: "stop", end_turn: "stop", completed: "stop",
   tool_calls: "tool", tool_use: "tool", "tool-calls": "tool",
+  content_filter: "refusal", refusal: "refusal", "content-filter": "refusal",
   length: "length", max_tokens: "length", max_output_tokens: "length",
 };
 

@@ -7,7 +7,7 @@ import { clients } from "./clients.mjs";
 
 const [base, json] = process.argv.slice(2);
 const cells = JSON.parse(json);
-const TEXT_ALONE = new Set(["text", "length", "overflow", "broken"]);
+const TEXT_ALONE = new Set(["text", "refusal", "length", "overflow", "broken"]);
 
 async function tried(ask, errors, cell, expected, model, stream) {
   let told;
