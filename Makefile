@@ -29,6 +29,7 @@ engines: .venv/.dev
 	$(BIN)/python -m tests.engines $(ARGS)
 	$(BIN)/python -m tests.engines.drift
 	$(BIN)/python -m tests.engines.anthropic_sdk
+	$(BIN)/python -m tests.engines.responses_sdk
 
 # The SDKs that npm has, each parsing what it gets through the gateway: needs Node 20 or newer.
 npm: .venv/.dev .venv/npm/.installed
