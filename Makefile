@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench engines npm trainers clean
+.PHONY: demo test check bench engines npm trainers agents clean
 
 demo: .venv/.demo
 	$(BIN)/rollout-gateway demo $(ARGS)
@@ -39,6 +39,10 @@ npm: .venv/.dev .venv/npm/.installed
 trainers: .venv/trainers/.installed
 	PYTHONPATH=. .venv/trainers/bin/python -m pytest -q -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider \
 	  tests/trainers $(ARGS)
+
+# Agent programs of PyPI and npm, run to their end; for Linux on x86-64. docs/agents.md has what was tried.
+agents: .venv/.dev .venv/agents/.installed
+	$(BIN)/python -m tests.agents $(ARGS)
 
 # Each virtual environment is made once, and brought up to date when pyproject.toml changes.
 .venv/bin/python:
@@ -77,6 +81,14 @@ trainers: .venv/trainers/.installed
 	mkdir -p .venv/npm
 	cp tests/npm/package.json .venv/npm/
 	npm install --prefix .venv/npm --silent --no-audit --no-fund --no-package-lock
+	@touch $@
+
+.venv/agents/.installed: | .venv/bin/python
+	$(BIN)/python -m venv .venv/agents
+	.venv/agents/bin/python -m pip install --quiet --disable-pip-version-check openai-agents==0.24.0 \
+	  langchain==1.4.7 langchain-openai==1.7.3 langgraph==1.2.22 mini-swe-agent==2.4.6 litellm==1.83.0
+	npm install --prefix .venv/agents --silent --no-audit --no-fund --no-package-lock \
+	  @openai/codex@0.169.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.15.10
 	@touch $@
 
 clean:

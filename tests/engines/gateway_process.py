@@ -54,8 +54,8 @@ class Api:
     def drift(self, session_id: str) -> dict[str, Any]:
         return self._get(f"/api/sessions/{session_id}/drift")
 
-    def samples(self, session_id: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self._get(f"/api/sessions/{session_id}/samples")["items"]
+    def samples(self, session_id: str, **where: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self._get(f"/api/sessions/{session_id}/samples", **where)["items"]
         return items
 
     def count(self, run_id: str) -> int:
@@ -66,8 +66,8 @@ class Api:
         ).raise_for_status()
         return len(lines.text.splitlines())
 
-    def _get(self, path: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._http.get(path).raise_for_status().json()
+    def _get(self, path: str, **where: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._http.get(path, params=where).raise_for_status().json()
         return found
 
 
