@@ -64,6 +64,7 @@ class Way:
     """How an agent goes on after an answer."""
 
     title: str
+    ask: Ask
     after: Callable[[list[Any], Response], dict[str, Any]]
     trims: bool = False
 
@@ -87,7 +88,7 @@ LOOPS: Final = (
     Loop(
         "a thought, then a tool",
         "Think, then check the weather in Paris.",
-        frozenset({"dynamo", "sglang", "vllm"}),
+        frozenset({"dynamo", "vllm"}),
     ),
 )
 
@@ -153,8 +154,7 @@ def _loop(api: Api, loop: Loop, way: Way, breaks: Sequence[str]) -> Iterator[str
         history: list[Any] = [{"role": "user", "content": loop.asks}]
         asked: dict[str, Any] = {"input": history}
         while calls < _MOST_CALLS:
-            ask = (_create, _stream)[calls % 2]
-            answer = ask(client, model="tiny", max_output_tokens=100, temperature=0, tools=[_TOOL], **asked)
+            answer = way.ask(client, model="tiny", max_output_tokens=100, temperature=0, tools=[_TOOL], **asked)
             calls, sampled = calls + 1, sampled + _counted(answer)[1]
             if not any(item.type == "function_call" for item in answer.output):
                 break
@@ -185,6 +185,7 @@ def _by_id(history: list[Any], answer: Response) -> dict[str, Any]:
 
 
 def _trimmed(history: list[Any], answer: Response) -> dict[str, Any]:
+    """The same, without the white space around its texts."""
     items = [item.to_dict(warnings=False) for item in answer.output]
     for part in (part for item in items if item["type"] == "message" for part in item["content"]):  # type: ignore[attr-defined]
         part["text"] = part["text"].strip()
@@ -195,13 +196,6 @@ def _trimmed(history: list[Any], answer: Response) -> dict[str, Any]:
 def _results(answer: Response) -> list[Any]:
     called = [item.call_id for item in answer.output if item.type == "function_call"]
     return [{"type": "function_call_output", "call_id": each, "output": _WEATHER} for each in called]
-
-
-WAYS: Final = (
-    Way("by items", _by_items),
-    Way("by items, texts trimmed", _trimmed, trims=True),
-    Way("by previous_response_id", _by_id),
-)
 
 
 def _overflow(client: OpenAI) -> Iterator[str]:
@@ -234,6 +228,13 @@ def _stream(client: OpenAI, **asked: Any) -> Response:
     last = events[-1]
     assert last.type in ("response.completed", "response.incomplete"), f"a stream ended with {last}"
     return last.response
+
+
+WAYS: Final = (
+    Way("by items", _create, _by_items),
+    Way("by items, texts trimmed", _stream, _trimmed, trims=True),
+    Way("by previous_response_id", _stream, _by_id),
+)
 
 
 def _said(answer: Response) -> tuple[str, ...]:
