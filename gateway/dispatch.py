@@ -160,6 +160,10 @@ class Dispatcher:
             if isinstance(exc, NothingSent | NoAnswer):
                 raise
             raise BadGateway(exc.why) from exc
+        except asyncio.CancelledError:
+            # The agent left, or the call's time was up: the backend was asked all the same.
+            attempted(None, "abandoned: The call ended before the backend began to answer.")
+            raise
         attempted(answer.status, refused.error.message)
         if corrected is None:
             if refused.status >= 500:

@@ -14,8 +14,10 @@ PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
 PROMISED = {
     *(f"A{number}" for number in range(1, 14)),
     *(
+        "B1",
         "B2",
         "B4",
+        "B5",
         "B6",
         "B7",
         "B8",
@@ -24,7 +26,10 @@ PROMISED = {
         "C1",
         "C2",
         "C3",
+        "C4",
         "C5",
+        "C6",
+        "C7",
         "D1",
         "D2",
         "D4",
