@@ -175,3 +175,15 @@ async def test_a_backend_that_does_not_begin_is_a_504(tmp_path: Path, vllm: Scri
         response = await served.chat()
     assert response.status_code == 504
     assert response.json()["error"]["code"] == "backend_timeout"
+
+
+async def test_a_call_whose_time_was_up_before_its_backend_began_tells_whom_it_had_asked(
+    tmp_path: Path, vllm: ScriptedServer
+) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend, total_timeout=0.5) as served:
+        await served.chat()
+        vllm.faults.append(Fault(delay=20))
+        response = await served.chat()
+    _, trace = await traces_in(tmp_path / "rollouts.db")
+    assert (response.status_code, trace.status) == (504, "backend_error")
+    assert [attempt.backend for attempt in trace.attempts] == [trace.backend]
