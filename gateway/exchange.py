@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from adapters.answer import AnswerReader, Outcome
+from adapters.overflow import overflow_of
 from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Error, Trace
@@ -18,7 +19,6 @@ from gateway.agent_answer import AgentAnswer
 from gateway.backends import Backend
 from gateway.call import Call
 from gateway.dialects.dialect import Responder
-from gateway.dialects.overflow import overflow_of
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
 from gateway.ending import Ending
 from gateway.habits.habits import Habits

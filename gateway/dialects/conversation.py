@@ -88,8 +88,8 @@ class Call(Struct, frozen=True, tag="function"):
 class ChatMessage(Struct, frozen=True, omit_defaults=True):
     role: str
     content: str | list[Part] | None
-    # Where SGLang, Dynamo and most templates look for it. Dynamo refuses `reasoning` beside it as the same field twice;
-    # vLLM's adapter adds that for a request that says that it was `translated`.
+    # Where most templates look for it. Some engines refuse `reasoning` beside it as the same field twice; the adapter
+    # of one that reads that instead adds it, for a request that says that it was `translated`.
     reasoning_content: str | None = None
     tool_calls: list[Call] | None = None
     tool_call_id: str | None = None

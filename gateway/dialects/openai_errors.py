@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import msgspec
 
+from adapters.overflow import Overflow, overflow_of
 from adapters.schema import Error
-from gateway.dialects.overflow import Overflow, overflow_of
 
 _TYPES = {
     400: "invalid_request_error",

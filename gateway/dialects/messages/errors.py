@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
+from adapters.overflow import Overflow, overflow_of
 from adapters.schema import Error
 from gateway.dialects.messages.blocks import event
-from gateway.dialects.overflow import Overflow, overflow_of
 
 _TYPES: Final = {
     401: "authentication_error",

@@ -21,7 +21,7 @@ Experts: TypeAlias = npt.NDArray[Any]
 def routed_experts(sample: Sample) -> Experts | None:
     """(N−1, layers, top-k) in the engine's own dtype. None where a position is told by nobody, or not as such an array.
 
-    What the engine left out at a call's begin (vLLM's `routed_experts_prompt_start`) an earlier call may have told.
+    What the engine was asked to leave out at a call's begin an earlier call may have told.
     """
     parts: list[Experts] = []
     told = 0

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from adapters.overflow import overflow_of
 from adapters.schema import Error
 from gateway.dialects.openai_errors import error_body, error_event, refusal_body, told
-from gateway.dialects.overflow import overflow_of
 
 IS = "This model's maximum context length is"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.overflow import Overflow, overflow_of
 from adapters.schema import Error
-from gateway.dialects.overflow import Overflow, overflow_of
 
 SENTENCES = [
     (
