@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
+from struct import Struct
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,13 +16,13 @@ down_revision = "0002"
 branch_labels = None
 depends_on = None
 
+_END = Struct("<II16s")
+"""Index, length, digest. Written out, for what the program makes of it later is no matter of this revision."""
 _AT_ONCE = 1000
 """Rows: more than a trace has choices."""
 
 
 def upgrade() -> None:
-    from storage.parents import End, pack
-
     op.add_column("traces", sa.Column("ends", sa.LargeBinary))
     db = op.get_bind()
     traces = sa.table("traces", *map(sa.column, ("session_id", "trace_id", "ends")))
@@ -33,7 +34,7 @@ def upgrade() -> None:
     # A part at a time, for there is a row for every answer that was ever recorded.
     while rows := _first_rows(db):
         filled = [
-            {"session": session_id, "trace": trace_id, "packed": pack(End(trace_id, *row[2:]) for row in of_trace)}
+            {"session": session_id, "trace": trace_id, "packed": b"".join(_END.pack(*row[2:]) for row in of_trace)}
             for (session_id, trace_id), of_trace in groupby(rows, key=itemgetter(0, 1))
         ]
         db.execute(fill, filled)
@@ -54,8 +55,6 @@ def _first_rows(db: sa.Connection) -> list[AnyRow]:
 
 
 def downgrade() -> None:
-    from storage.parents import unpack
-
     ends = op.create_table(
         "ends",
         sa.Column("session_id", sa.String, primary_key=True),
@@ -68,9 +67,9 @@ def downgrade() -> None:
     op.bulk_insert(
         ends,
         [
-            {"session_id": session_id, "trace_id": trace_id, "index": e.index, "end_len": e.end_len, "digest": e.digest}
+            {"session_id": session_id, "trace_id": trace_id, "index": index, "end_len": end_len, "digest": digest}
             for session_id, trace_id, packed in rows
-            for e in unpack(trace_id, packed)
+            for index, end_len, digest in _END.iter_unpack(packed)
         ],
     )
     op.drop_column("traces", "ends")
