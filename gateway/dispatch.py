@@ -143,6 +143,8 @@ class Dispatcher:
         def attempted(status: int | None, error: str | None = None) -> None:
             order.attempts.append(Attempt(backend.name, started_at, status, error))
 
+        plan: Plan | None = None
+        answer: UpstreamAnswer | None = None
         try:
             server = await self._backends.server(backend)
             adapter = adapter_for(server.engine)
@@ -161,8 +163,11 @@ class Dispatcher:
                 raise
             raise BadGateway(exc.why) from exc
         except asyncio.CancelledError:
-            # The agent left, or the call's time was up: the backend was asked all the same.
-            attempted(None, "abandoned: The call ended before the backend began to answer.")
+            # The agent left, or the call's time was up: a backend that has its plan was asked all the same.
+            if answer is not None:
+                attempted(answer.status, "abandoned: The call ended before the backend's refusal was read.")
+            elif plan is not None:
+                attempted(None, "abandoned: The call ended before the backend began to answer.")
             raise
         attempted(answer.status, refused.error.message)
         if corrected is None:

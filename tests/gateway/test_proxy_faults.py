@@ -187,3 +187,15 @@ async def test_a_call_whose_time_was_up_before_its_backend_began_tells_whom_it_h
     _, trace = await traces_in(tmp_path / "rollouts.db")
     assert (response.status_code, trace.status) == (504, "backend_error")
     assert [attempt.backend for attempt in trace.attempts] == [trace.backend]
+
+
+async def test_a_refusal_that_never_ended_tells_the_status_that_had_come(tmp_path: Path, vllm: ScriptedServer) -> None:
+    async with running(vllm) as backend, gateway(tmp_path, backend, total_timeout=0.5) as served:
+        await served.chat()
+        vllm.faults.append(
+            Fault(status=500, body=b'{"error": {"message": "out of memory"}}', after_bytes=12, ending="hung")
+        )
+        response = await served.chat()
+    _, trace = await traces_in(tmp_path / "rollouts.db")
+    assert (response.status_code, trace.status) == (504, "backend_error")
+    assert [attempt.status for attempt in trace.attempts] == [500]
