@@ -68,6 +68,12 @@ SELECT 'third', printf('t%04d', n), n, 0, 'chat', 'ok', 'train', 0, 'none', 'non
        '2026-11-21 12:00:00.000000', 1, 0, x'00'
 FROM numbers
 """
+_WIDE_ENDS = """
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1199)
+INSERT INTO ends (session_id, trace_id, "index", end_len, digest)
+SELECT 'first', 'wide', n, 1, zeroblob(16) FROM numbers
+"""
+_WIDE_TRACE = _TRACES_1.replace("'open', 't'", "'first', 'wide'")
 _MANY_ENDS = """
 INSERT INTO ends (session_id, trace_id, "index", end_len, digest)
 SELECT session_id, trace_id, choice, turn, zeroblob(16)
@@ -81,17 +87,21 @@ async def _calls_go_on_from_what_was_there(store: Store) -> None:
     found = await store.trace(going_on.trace_id)
     assert found is not None
     assert (found.turn, found.parent_trace_id, found.parent_index) == (1, "t", 1)
-    of_third = select(traces.c.trace_id, traces.c.ends).where(traces.c.session_id == "third")
+    assert _indexes(store, "third") == [[0, 1, 2]] * 1500
+    assert _indexes(store, "first") == [list(range(1200))]
+
+
+def _indexes(store: Store, session_id: str) -> list[list[int]]:
+    ends = select(traces.c.trace_id, traces.c.ends).where(traces.c.session_id == session_id)
     with store.database.read() as db:
-        indexes = [[end.index for end in unpack(*row)] for row in db.execute(of_third)]
-    assert indexes == [[0, 1, 2]] * 1500
+        return [[end.index for end in unpack(*row)] for row in db.execute(ends)]
 
 
 UPGRADES = [
     Upgrade("0001", (_SESSIONS_1, _TRACES_1), _ended_sessions_have_their_places, gone=("ends",)),
     Upgrade(
         "0002",
-        (_SESSIONS_1, _TRACES_1, _ENDS_2, _MANY_TRACES, _MANY_ENDS),
+        (_SESSIONS_1, _TRACES_1, _ENDS_2, _MANY_TRACES, _MANY_ENDS, _WIDE_TRACE, _WIDE_ENDS),
         _calls_go_on_from_what_was_there,
         gone=("ends",),
     ),

@@ -90,6 +90,17 @@ async def test_the_parent_of_a_call_is_found_by_its_tokens(store: Store) -> None
     assert [(t.parent_trace_id, t.parent_index) for t in found] == [(None, None), (first.trace_id, 1), (None, None)]
 
 
+async def test_which_choice_is_continued_outlives_the_process(tmp_path: Path) -> None:
+    first, second = call("s", [1, 2], [3], [4]), call("s", [1, 2, 4, 5], [6])
+    for trace in (first, second):
+        store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+        await store.finish(trace, timeout=5)
+        found = await store.trace(trace.trace_id)
+        await store.close()
+    assert found is not None
+    assert (found.parent_trace_id, found.parent_index) == (first.trace_id, 1)
+
+
 async def test_parents_turns_and_bases_outlive_the_process(tmp_path: Path) -> None:
     history: list[int] = []
     written = []

@@ -9,8 +9,6 @@ from struct import Struct
 import sqlalchemy as sa
 from alembic import op
 
-from storage.tables import AnyRow
-
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
@@ -18,8 +16,13 @@ depends_on = None
 
 _END = Struct("<II16s")
 """Index, length, digest. Written out, for what the program makes of it later is no matter of this revision."""
-_AT_ONCE = 1000
-"""Rows: more than a trace has choices."""
+_NEXT = """
+    SELECT session_id, trace_id, "index", end_len, digest FROM ends
+    WHERE (session_id, trace_id) IN (
+        SELECT DISTINCT session_id, trace_id FROM ends ORDER BY session_id, trace_id LIMIT 500
+    )
+    ORDER BY session_id, trace_id, "index"
+"""
 
 
 def upgrade() -> None:
@@ -32,7 +35,7 @@ def upgrade() -> None:
         .values(ends=sa.bindparam("packed", type_=sa.LargeBinary))
     )
     # A part at a time, for there is a row for every answer that was ever recorded.
-    while rows := _first_rows(db):
+    while rows := list(db.execute(sa.text(_NEXT))):
         filled = [
             {"session": session_id, "trace": trace_id, "packed": b"".join(_END.pack(*row[2:]) for row in of_trace)}
             for (session_id, trace_id), of_trace in groupby(rows, key=itemgetter(0, 1))
@@ -41,17 +44,6 @@ def upgrade() -> None:
         last = {"session": rows[-1][0], "trace": rows[-1][1]}
         db.execute(sa.text("DELETE FROM ends WHERE (session_id, trace_id) <= (:session, :trace)"), last)
     op.drop_table("ends")
-
-
-def _first_rows(db: sa.Connection) -> list[AnyRow]:
-    """Of whole traces alone."""
-    chosen = 'SELECT session_id, trace_id, "index", end_len, digest FROM ends'
-    ordered = f'{chosen} ORDER BY session_id, trace_id, "index" LIMIT {_AT_ONCE}'
-    rows = list(db.execute(sa.text(ordered)))
-    if len(rows) < _AT_ONCE:
-        return rows
-    last = rows[-1][:2]
-    return [row for row in rows if row[:2] != last] or rows
 
 
 def downgrade() -> None:
