@@ -1,8 +1,9 @@
 """Which of a session's calls are trained: those that are left out by choice, and those that are lost.
 
-Left out, and no loss: `aux` calls, superseded attempts, and cut-short calls that are exact all the same (each unless
-asked for); calls that were refused, never sent or cut before their first token. What of their tokens stands in a later
-prompt has mask 0, like any other text that the policy was given.
+Left out, and no loss: calls of an earlier attempt of the rollout under the same id; `aux` calls, superseded attempts,
+and cut-short calls that are exact all the same (each unless asked for); calls that were refused, never sent or cut
+before their first token. What of their tokens stands in a later prompt has mask 0, like any other text that the policy
+was given.
 
 Lost: a call that sampled tokens for the agent, of which it is not known for sure which they are, whether it had its
 end or was cut short: the agent may have gone on from what it got. So is a call that still runs in a session that has
@@ -44,7 +45,11 @@ def choose(session: Session, traces: Iterable[Trace], options: SampleOptions) ->
     left_out: frozenset[str] = frozenset() if options.retries else superseded(own)
     nodes: list[Node] = []
     lost: list[Lost] = []
+    # As the calls have it: a session may be labelled after they were made.
+    latest = max((trace.attempt for trace in own), default=0)
     for trace in own:
+        if trace.attempt != latest:
+            continue  # Another rollout, whose reward is not this one's.
         if (trace.purpose == "aux" and not options.aux) or trace.trace_id in left_out:
             continue
         if trace.status == "running":

@@ -6,6 +6,7 @@ import pytest
 
 from adapters.schema import Choice, Status
 from adapters.token_ids import TokenIds
+from storage.samples.build import samples_of
 from tests.storage.samples.examples import SESSION, built, choice, codes, marked, rows, turn
 
 ASK = turn(0, [1, 2], [3, 4])
@@ -24,6 +25,14 @@ def test_the_earlier_attempt_of_a_retry_is_not_trained() -> None:
 def test_an_equal_call_that_is_no_retry_is_a_call() -> None:
     """B4: after compaction an identical body may be a new one."""
     assert rows(ASK, turn(1, [1, 2], [7])) == ["1 2 [3] [4]", "1 2 [7]"]
+
+
+def test_a_rollout_that_is_tried_again_under_its_id_has_its_own_calls_alone() -> None:
+    """F12: and a label that comes after the calls takes none of them away."""
+    again = turn(1, [1, 2], [7], attempt=1)
+    assert rows(ASK, TOOL, again) == ["1 2 [7]"]
+    labelled = replace(SESSION, attempt=3)
+    assert [len(sample.trace_ids) for sample in samples_of(labelled, [ASK, TOOL])] == [2]
 
 
 def test_of_three_attempts_the_last_is_trained() -> None:
