@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 Durability = Literal["power", "process", "none"]
-"""`power`: the machine's loss of power. `process`: the death of this process, and of PostgreSQL's. `none`: a clean end."""
+"""`power`: the machine's loss of power. `process`: the death of this process or PostgreSQL's. `none`: a clean end."""
 
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 DEFAULT_DURABILITY: Final[Durability] = "process"
