@@ -15,6 +15,7 @@ from gateway.api.listing import JSON
 from gateway.api.parts import ApiParts, Parts
 from gateway.api.sessions import ChosenSessions
 from gateway.backends import UnknownBackend
+from gateway.dialects.recorded import requests_of
 from gateway.sessions import check_session_id
 from gateway.text_encoder import TokenizerUnavailable
 from storage.records import SessionQuery
@@ -73,7 +74,9 @@ async def list_drift(filters: Annotated[DriftFilters, Query()], parts: Parts) ->
 async def _drift(session: Session, parts: ApiParts) -> SessionDrift:
     traces = await parts.store.whole_session(session.session_id)
     decoders = {name: await _decoder(name, parts) for name in {trace.backend for trace in traces}}
-    return await asyncio.to_thread(drift_of, session, traces, lambda trace: decoders[trace.backend])
+    return await asyncio.to_thread(
+        drift_of, session, traces, requests_of(traces), lambda trace: decoders[trace.backend]
+    )
 
 
 async def _decoder(backend: str | None, parts: ApiParts) -> Decode | None:

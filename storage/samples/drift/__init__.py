@@ -1,5 +1,6 @@
 """The drift report: where prompts stop extending what was sampled, and why. Pure, and never stored."""
 
+from storage.samples.drift.history import RequestOf
 from storage.samples.drift.report import (
     CAUSES,
     AgentDrift,
@@ -27,6 +28,7 @@ __all__ = [
     "Decode",
     "Example",
     "Region",
+    "RequestOf",
     "SessionDrift",
     "Side",
     "Summary",

@@ -1,25 +1,33 @@
-"""What a recorded request repeats of the conversation: its messages, or its prompt, read once from its body."""
+"""What a recorded request repeats of the conversation: its messages or its prompt, as the chat has them that it became.
+
+How each dialect says a conversation is that dialect's own matter. Whoever asks for a report gives a function that makes
+of a trace the request that its engine was asked with, and that is all that is read here.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import msgspec
 
 from adapters.raw import Fields, NotJSON, open_array, open_object, text
-from adapters.schema import Choice, RecordedRequest
+from adapters.request import CanonicalRequest
+from adapters.schema import Choice, Trace
 from storage.samples.drift.texts import without_thought
 
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Where agents give a thought back, by the names that servers give it to them."""
 _RENDERED: Final[tuple[str, ...]] = (
-    *("system", "tools", "functions", "tool_choice", "response_format", "documents"),
+    *("tools", "functions", "tool_choice", "response_format", "documents"),
     *("chat_template", "chat_template_kwargs", "reasoning_effort", "continue_final_message", "add_generation_prompt"),
 )
 """Fields beside the messages that templates write into a prompt."""
+
+RequestOf = Callable[[Trace], CanonicalRequest | None]
+"""The chat or completion that a recorded request came to; None where it came to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +63,24 @@ class History:
 class Reader:
     """Reads the requests of one session. A message that many of them repeat is read once, and one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, request_of: RequestOf) -> None:
+        self._request_of = request_of
         self._known: dict[bytes, Message] = {}
 
-    def read(self, request: RecordedRequest) -> History | None:
-        """None for what is no JSON object."""
+    def read(self, trace: Trace) -> History | None:
+        """None for what was no request."""
+        request = self._request_of(trace)
+        if request is None:
+            return None
+        fields = request.fields
+        if request.endpoint == "completions":
+            return History(prompt=text(fields.get("prompt")))
+        settings = {name: bytes(fields[name]) for name in _RENDERED if name in fields}
         try:
-            fields = open_object(request.body or b"")
-            settings = {name: bytes(fields[name]) for name in _RENDERED if name in fields}
-            if "messages" in fields:
-                messages = tuple(self._message(bytes(raw)) for raw in open_array(fields["messages"]))
-                return History(messages, settings=settings)
+            messages = tuple(self._message(bytes(raw)) for raw in open_array(fields["messages"]))
         except NotJSON:
             return None
-        return History(prompt=text(fields.get("prompt")), settings=settings)
+        return History(messages, settings=settings)
 
     def _message(self, raw: bytes) -> Message:
         known = self._known.get(raw)
@@ -94,7 +106,6 @@ def _message(fields: Fields) -> Message:
     calls = [each.get("function") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     legacy = _value(fields.get("function_call"))
     calls += [legacy] if legacy is not None else []
-    calls += [{"name": part.get("name"), "arguments": part.get("input")} for part in parts if _is_call(part)]
     return Message(text(fields.get("role")) or "", own, thought, tuple(map(_called, calls)))
 
 
@@ -105,18 +116,13 @@ def _part(part: object) -> str:
     if isinstance(part, dict):
         if isinstance(part.get("text"), str):
             return str(part["text"])
-        if _thought(part) or _is_call(part):
+        if _thought(part):
             return ""
-        # Anthropic's mark for its cache moves from message to message as a conversation grows.
+        # A mark for a cache moves from message to message as a conversation grows.
         part = {name: value for name, value in part.items() if name != "cache_control"}
     digest = hashlib.sha256(msgspec.json.encode(part, order="deterministic")).hexdigest()[:12]
     kind = part.get("type") if isinstance(part, dict) else type(part).__name__
     return f"[{kind} {digest}]"
-
-
-def _is_call(part: object) -> TypeGuard[dict[str, object]]:
-    """Anthropic's way: a call is a part of what the assistant said."""
-    return isinstance(part, dict) and part.get("type") == "tool_use"
 
 
 def _thought(part: object) -> str:

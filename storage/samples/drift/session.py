@@ -12,7 +12,7 @@ from storage.parents import Ends, ends_of
 from storage.samples.agents import agent_of
 from storage.samples.chosen import superseded
 from storage.samples.drift.causes import Parting, likely_cause
-from storage.samples.drift.history import Reader
+from storage.samples.drift.history import Reader, RequestOf
 from storage.samples.drift.ids import common, meeting
 from storage.samples.drift.repeats import Call, Calls, Repeated
 from storage.samples.drift.report import Break, CallDrift, SessionDrift, Side
@@ -28,21 +28,30 @@ _DECODED: Final = 4096
 """Ids that are decoded at most of what differs."""
 
 
-def drift_of(session: Session, traces: Iterable[Trace], decoder: Callable[[Trace], Decode | None]) -> SessionDrift:
+def drift_of(
+    session: Session,
+    traces: Iterable[Trace],
+    request_of: RequestOf,
+    decoder: Callable[[Trace], Decode | None],
+) -> SessionDrift:
     """`traces` are the session's, in any order. `decoder` gives the tokenizer of the backend that a trace came from."""
-    walk = _Walk(session, decoder)
+    walk = _Walk(session, Reader(request_of), decoder)
     told = tuple(walk.step(trace) for trace in _counted(traces))
     return SessionDrift(session.session_id, session.run_id, counts_of(told), told)
 
 
 def _counted(traces: Iterable[Trace]) -> list[Trace]:
-    """Without what no rollout is made of, in the order of turns."""
+    """Those of the rollout's latest attempt, without what no rollout is made of, in the order of turns."""
     own = list(traces)
     left_out = superseded(own)
+    latest = max((trace.attempt for trace in own), default=0)
     kept = [
         trace
         for trace in own
-        if trace.purpose != "aux" and trace.status != "running" and trace.trace_id not in left_out
+        if trace.attempt == latest
+        and trace.purpose != "aux"
+        and trace.status != "running"
+        and trace.trace_id not in left_out
     ]
     return sorted(kept, key=lambda trace: (trace.turn is None, trace.turn or 0, trace.started_at, trace.trace_id))
 
@@ -50,10 +59,10 @@ def _counted(traces: Iterable[Trace]) -> list[Trace]:
 class _Walk:
     """The calls so far, and what is said of the next one."""
 
-    def __init__(self, session: Session, decoder: Callable[[Trace], Decode | None]) -> None:
+    def __init__(self, session: Session, reader: Reader, decoder: Callable[[Trace], Decode | None]) -> None:
         self._session = session
+        self._reader = reader
         self._decoder = decoder
-        self._reader = Reader()
         self._known = Calls()
         self._ends = Ends()
         self._by_id: dict[str, Call] = {}
@@ -61,7 +70,7 @@ class _Walk:
     def step(self, trace: Trace) -> CallDrift:
         # Only a call of one prompt is judged.
         exact = trace.fidelity == "exact" and trace.prompt_token_ids is not None
-        call = Call(len(self._by_id), trace, self._reader.read(trace.request), exact)
+        call = Call(len(self._by_id), trace, self._reader.read(trace), exact)
         told = self._judged(call)
         self._by_id[trace.trace_id] = call
         self._known.add(call)

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from adapters.raw import NotJSON, open_object
+from adapters.request import CanonicalRequest
 from adapters.schema import Choice, RecordedRequest, Session, ToolCall, Trace
 from adapters.scripts.speech import Speech, say
 from adapters.scripts.template import Message as Templated
@@ -100,7 +102,16 @@ def completion(turn: int, prompt: str | Sequence[int], speech: Speech, **fields:
 
 
 def drift(*traces: Trace, tokenizer: bool = False, session: Session = SESSION) -> SessionDrift:
-    return drift_of(session, traces, lambda trace: _decoded if tokenizer else None)
+    return drift_of(session, traces, request_of, lambda trace: _decoded if tokenizer else None)
+
+
+def request_of(trace: Trace) -> CanonicalRequest | None:
+    """Of agents that speak chat or completions: as it stands."""
+    try:
+        fields = open_object(trace.request.body or b"")
+    except NotJSON:
+        return None
+    return CanonicalRequest("chat" if "messages" in fields else "completions", fields, None)
 
 
 def words(*traces: Trace, tokenizer: bool = False) -> list[str]:

@@ -118,6 +118,12 @@ def test_auxiliary_calls_and_superseded_attempts_are_left_out() -> None:
     assert words(*traces) == ["starts", "extends"]
 
 
+def test_the_calls_of_an_earlier_rollout_under_the_same_id_are_left_out() -> None:
+    earlier = chat(0, [ASKED], HELLO)
+    later = chat(1, [ASKED, sent_back(say("Hello to you.")), user("Go on.")], attempt=1)
+    assert words(earlier, later) == ["starts"]
+
+
 def test_attempts_are_superseded_here_as_they_are_for_samples() -> None:
     """A call that names itself has superseded none; an attempt that still runs has."""
     itself = chat(0, [ASKED], HELLO, retry_of="t0")

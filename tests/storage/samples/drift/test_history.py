@@ -9,10 +9,15 @@ import pytest
 
 from adapters.schema import RecordedRequest
 from storage.samples.drift.history import Called, History, Message, Reader
+from tests.storage.samples.drift.conversations import chat, request_of, user
+
+
+def read_bytes(body: bytes) -> History | None:
+    return Reader(request_of).read(chat(0, [user("")], request=RecordedRequest(body)))
 
 
 def read(body: object) -> History | None:
-    return Reader().read(RecordedRequest(json.dumps(body).encode()))
+    return read_bytes(json.dumps(body).encode())
 
 
 def message(**fields: Any) -> Message:
@@ -44,17 +49,6 @@ def test_calls_keep_their_arguments_as_they_were_written() -> None:
     assert legacy.calls == (Called("look", "{}"),)
 
 
-def test_calls_that_are_parts_of_what_was_said_are_calls() -> None:
-    """As in Anthropic's API."""
-    parts = [
-        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
-        {"type": "text", "text": "Look."},
-        {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
-    ]
-    told = message(role="assistant", content=parts)
-    assert told == Message("assistant", "Look.", "Hm.", (Called("look", '{"a":1}'),))
-
-
 def test_another_picture_is_another_message() -> None:
     one, other = (
         message(role="user", content=[{"type": "image_url", "image_url": {"url": url}}]) for url in ("a.png", "b.png")
@@ -64,9 +58,9 @@ def test_another_picture_is_another_message() -> None:
 
 
 def test_a_mark_for_a_cache_makes_no_message_another() -> None:
-    result = {"type": "tool_result", "tool_use_id": "c", "content": "rain"}
-    marked = {**result, "cache_control": {"type": "ephemeral"}}
-    assert message(role="user", content=[result]) == message(role="user", content=[marked])
+    picture = {"type": "image_url", "image_url": {"url": "a.png"}}
+    marked = {**picture, "cache_control": {"type": "ephemeral"}}
+    assert message(role="user", content=[picture]) == message(role="user", content=[marked])
 
 
 def test_a_completion_has_its_prompt_and_no_messages() -> None:
@@ -93,7 +87,7 @@ def test_what_else_is_rendered_is_kept_and_what_is_not_is_not() -> None:
     ],
 )
 def test_what_is_no_request_has_no_history(body: bytes) -> None:
-    assert Reader().read(RecordedRequest(body)) is None
+    assert read_bytes(body) is None
 
 
 @pytest.mark.parametrize(
