@@ -1,0 +1,158 @@
+"""A scripted inference server whose every token is written down before it leaves, in the shape of its engine.
+
+What an agent asks is the number of its call, and what is to happen to the answer stands in `orders` under that number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Final
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from adapters.scripts import SCRIPTS
+from adapters.scripts.asked import Asked, read
+from adapters.scripts.script import Answer, EngineScript, Frame, Stamp
+from gateway.scripted import HEALTHY, Call, Fault, listening
+from gateway.scripted.call import received
+from gateway.scripted.sending import Sending
+from tests.faults import canary
+from tests.faults.records import Emission
+
+TOKENS: Final = 6
+Twist = Callable[[Sequence[Frame]], Sequence[Frame]]
+"""Makes other frames of an answer's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What becomes of one call."""
+
+    fault: Fault = HEALTHY
+    tokens: int = TOKENS
+    twist: Twist | None = None
+    """The answer is not what an engine would send."""
+    weights: Callable[[], str] | None = None
+    """Asked before each token which weights sample it."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """One backend. Several of a run share their `emissions` and `orders`."""
+
+    name: str = "vllm"
+    version: str | None = None
+    weights: str = "default"
+    fault: Fault = HEALTHY
+    """Of calls that have no order of their own."""
+    orders: dict[int, Order] = field(default_factory=dict)
+    emissions: list[Emission] = field(default_factory=list)
+    requests: list[Call] = field(default_factory=list)
+    """Every request with its headers and bytes, also those that are no model call; without the answered ones."""
+    keep_requests: bool = False
+    _serials: count[int] = field(default_factory=count)
+
+    @property
+    def open(self) -> int:
+        """Model calls that it is at."""
+        return sum(emission.closed is None for emission in self.emissions)
+
+    def beside(self, **others: object) -> Engine:
+        """Another backend of the same run."""
+        return replace(self, **others)  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = await received(scope, receive)
+        if self.keep_requests:
+            self.requests.append(call)
+        if call.method == "POST" and call.route == "/v1/chat/completions":
+            await self._chat(call, scope, receive, send)
+            return
+        script = self._script()
+        answer = (script.page(call.route) if call.method == "GET" else None) or script.missing(call.method, call.route)
+        await _sent(call, answer, HEALTHY, scope, receive, send)
+
+    def _script(self) -> EngineScript:
+        told = {"version": self.version} if self.version is not None else {}
+        script = SCRIPTS[self.name](model="scripted", **told)
+        return replace(script, weight_version=self.weights) if hasattr(script, "weight_version") else script
+
+    async def _chat(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = _as_canary(read("chat", call.body, dict(call.headers)))
+        number = canary.owner(asked.prompts[0][-1])
+        order = self.orders.get(number) or Order(self.fault)
+        serial = next(self._serials)
+        speech = canary.answer(number, order.tokens, serial)
+        answer = self._script().answer(asked, [speech], Stamp(f"{serial:032x}", 1795253488))
+        spans: tuple[tuple[str, int, int], ...] = ()
+        if order.weights is None and b'"weight_version' in answer.body:
+            spans = ((self.weights, 0, order.tokens),)
+        emission = Emission(
+            *(number, serial, asked.prompts[0], speech.ids, tuple(map(float, speech.logprobs)), speech.text("content")),
+            weight_versions=spans,
+            arrived=call.arrived,
+            sound=order.twist is None,
+        )
+        self.emissions.append(emission)
+        if order.twist is not None:
+            answer = Answer(answer.status, tuple(order.twist(answer.frames)), answer.content_type)
+        try:
+            await _sent(call, answer, order.fault, scope, receive, _counting(emission, answer, send))
+        finally:
+            emission.closed = time.monotonic()
+            emission.let_go = call.finished is None
+
+
+def _counting(emission: Emission, answer: Answer, send: Send) -> Send:
+    """Counts an answer's tokens as told before the frame that tells them is handed on; of a whole one, all at once."""
+    ends, total, so_far = [], 0, 0
+    for frame in answer.frames:
+        total += len(frame.data)
+        so_far += len(frame.told)
+        ends.append((total, so_far))
+    sent = 0
+
+    async def counting(message: Message) -> None:
+        nonlocal sent
+        begun = sent
+        sent += len(message.get("body", b""))
+        emission.told = max([emission.told, *(told for end, told in ends if begun < end and end <= sent)])
+        await send(message)
+
+    return counting
+
+
+async def _sent(call: Call, answer: Answer, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await Sending(call, answer, fault, scope, send, gone).run()
+    finally:
+        gone.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _as_canary(asked: Asked) -> Asked:
+    prompt = canary.prompt((message.role, message.text) for message in asked.messages)
+    return replace(asked, prompts=(prompt,))
+
+
+@asynccontextmanager
+async def running(engine: Engine, *, port: int = 0) -> AsyncIterator[str]:
+    """The backend's URL while it runs on a loopback port of this process."""
+    async with listening(engine, port=port) as url:
+        yield url
+
+
+def question(number: int) -> msgspec.Raw:
+    """The message by which an agent asks for the answer of this call."""
+    return msgspec.Raw(b'{"role":"user","content":"%d"}' % number)
