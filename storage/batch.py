@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, select, tuple_, update
 
 from adapters.schema import Session, Trace
-from storage import codec, deltas
+from storage import codec, deltas, repeats, usage
 from storage.bases import Base
 from storage.database import Database
 from storage.jobs import Begin, Finish, Pin, Record
@@ -112,7 +112,7 @@ class Batches:
         known_ends, bases = memory.history(db)
         turn = memory.turn_of(trace.trace_id)
         del memory.turns[trace.trace_id]
-        row = codec.columns(trace)
+        row = codec.columns(trace) | usage.columns(trace) | repeats.columns(trace)
         row["turn"] = turn
         parent = known_ends.parent_of(trace.prompt_token_ids)
         if parent is not None and trace.parent_trace_id is None:
@@ -167,7 +167,8 @@ def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
 
 
 def _running_row(trace: Trace, turn: int) -> dict[str, Any]:
-    row = codec.columns(trace)
+    row = codec.columns(trace) | repeats.columns(trace)
+    row |= {"prompt_tokens": None, "completion_tokens": None}
     row |= {"turn": turn, "base_trace_id": None, "depth": 0, "digest": None, "ends": None}
     row |= {"text": deltas.plain(codec.running_payload(trace).text), "ids": None, "logprobs": None, "experts": None}
     return row

@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, or_, select, update
 from sqlalchemy import exists as sql_exists
 
 from storage.database import Database
+from storage.records import GatewayHeard
 from storage.tables import gateways, traces
 
 SILENT_FOR: Final = timedelta(seconds=30)
 """A gateway that has not been heard of for so long is dead."""
+HEARD_FOR: Final = timedelta(minutes=10)
+"""For so long one is shown."""
 INTERRUPTED: Final = "the gateway ended before the call did"
 
 
@@ -26,6 +29,13 @@ def live(database: Database, gateway_id: str, spool_depth: int, now: datetime, d
     beat(database, db, gateway_id, spool_depth, now)
     if not database.exclusive:
         interrupt_silent(db, now)
+
+
+def heard(db: Connection) -> tuple[GatewayHeard, ...]:
+    """Those that live, or died a moment ago, or left something to bring in."""
+    lately = datetime.now(UTC) - HEARD_FOR
+    wanted = select(gateways).where(or_(gateways.c.heartbeat_at > lately, gateways.c.spool_depth > 0))
+    return tuple(GatewayHeard(**row) for row in db.execute(wanted.order_by(gateways.c.gateway_id)).mappings())
 
 
 def start(database: Database) -> None:

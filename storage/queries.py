@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -34,8 +35,7 @@ def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
 def latest(db: Connection, session_id: str, limit: int) -> list[Trace]:
     """By turn, the latest first. Raises CorruptTrace."""
     wanted = select(traces).where(traces.c.session_id == session_id)
-    payloads = Payloads(db)
-    return [_decode(row, payloads)[0] for row in db.execute(wanted.order_by(traces.c.turn.desc()).limit(limit))]
+    return list(read(db, wanted.order_by(traces.c.turn.desc()).limit(limit)))
 
 
 def session_id_of(db: Connection, trace_id: str) -> str | None:
@@ -67,6 +67,12 @@ def end(db: Connection, query: TraceQuery) -> str | None:
     found = _select(query).with_only_columns(c.trace_id, c.session_id, c.turn).limit(query.limit)
     rows = db.execute(found).all()
     return _cursor(query, rows[-1]) if rows else None
+
+
+def read(db: Connection, wanted: Select[Any]) -> Iterator[Trace]:
+    """The traces that a selection of whole rows finds. Raises CorruptTrace."""
+    payloads = Payloads(db)
+    return (_decode(row, payloads)[0] for row in db.execute(wanted))
 
 
 def _decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:

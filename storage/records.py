@@ -211,6 +211,16 @@ class SessionChanges(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayHeard:
+    """A gateway as its last heartbeat told of it."""
+
+    gateway_id: str
+    heartbeat_at: datetime
+    spool_depth: int
+    """Traces that it has recorded and not yet brought into the database."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredBackend:
     """A backend as an administrator named it; null is found out by asking.
 

@@ -14,7 +14,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 from sqlalchemy import Connection
 
 from adapters.schema import Reward, Session, SessionStatus, Trace
-from storage import backends, claims, ended, gateways, groups, queries, sessions
+from storage import backends, claims, ended, gateways, groups, queries, repeats, sessions, usage
 from storage.database import READERS, Database
 from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, finish_size
 from storage.looks import Looks
@@ -24,6 +24,7 @@ from storage.records import (
     Claim,
     ClaimRequest,
     EndedQuery,
+    GatewayHeard,
     Group,
     GroupQuery,
     Page,
@@ -33,6 +34,7 @@ from storage.records import (
     StoredBackend,
     TraceQuery,
 )
+from storage.usage import Usage
 from storage.waiters import new_waiter, wait
 from storage.writer import Writer
 
@@ -228,6 +230,14 @@ class Store:
         """The last of a session by turn, the latest first. Raises CorruptTrace."""
         return await self._read(queries.latest, session_id, limit)
 
+    async def usage(self, session_id: str, attempt: int) -> Usage:
+        """What the calls of an attempt have used up; no trace is read for it. Raises CorruptTrace."""
+        return await self._read(usage.of_session, session_id, attempt)
+
+    async def latest_of_key(self, session_id: str, key: str) -> str | None:
+        """The last call of a session that had this idempotency key."""
+        return await self._read(repeats.latest, session_id, key)
+
     async def session_id_of(self, trace_id: str) -> str | None:
         """The session of a trace, which is not read for it."""
         return await self._read(queries.session_id_of, trace_id)
@@ -257,6 +267,15 @@ class Store:
         return await self._command(None, partial(backends.remove, name=name))
 
     # The store itself.
+
+    @property
+    def shared(self) -> bool:
+        """Whether other gateways write to the same database."""
+        return not self.database.exclusive
+
+    async def gateways(self) -> tuple[GatewayHeard, ...]:
+        """Those that write to this database, as they were last heard of; this one too."""
+        return await self._read(gateways.heard)
 
     def report_spool(self, depth: int) -> None:
         """How many traces this gateway's spool has; the next heartbeat tells it to the others."""

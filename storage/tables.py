@@ -138,6 +138,11 @@ traces: Final = Table(
     Column("request_id", String),
     Column("gateway_id", String),
     Column("schema_version", Integer, nullable=False),
+    # What budgets are counted by: of calls that have ended.
+    Column("prompt_tokens", Integer),
+    Column("completion_tokens", Integer),
+    # By which a call that its client sends again is known.
+    Column("idempotency_key", String),
     # The trace that `ids` and `text` are stored against, and how many bases deep this one stands.
     Column("base_trace_id", String),
     Column("depth", Integer, nullable=False),
