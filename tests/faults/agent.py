@@ -105,7 +105,6 @@ class Agent:
     messages: list[msgspec.Raw] = field(default_factory=list)
     continues: int | None = None
     wires: dict[int, Wire] = field(default_factory=dict)
-    limit: float = 60.0
 
     async def call(
         self,
@@ -114,6 +113,7 @@ class Agent:
         gateway: int = 0,
         stream: bool = True,
         leaves: Leaves = stays,
+        limit: float = 60.0,
         headers: dict[str, str] | None = None,
         **fields: object,
     ) -> Heard:
@@ -126,7 +126,7 @@ class Agent:
         wire = self.wires.setdefault(gateway, Wire(self.ports[gateway]))
         wire.port = self.ports[gateway]
         path = f"/sessions/{self.session}/v1/chat/completions"
-        await wire.call(heard, path, body, {"x-request-id": str(number), **(headers or {})}, leaves, self.limit)
+        await wire.call(heard, path, body, {"x-request-id": str(number), **(headers or {})}, leaves, limit)
         with suppress(msgspec.DecodeError):
             told = said(heard)
             if told.finished and told.error is None:

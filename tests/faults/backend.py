@@ -38,8 +38,8 @@ class Order:
     tokens: int = TOKENS
     twist: Twist | None = None
     """The answer is not what an engine would send."""
-    weights: Callable[[], str] | None = None
-    """Asked before each token which weights sample it."""
+    once: bool = False
+    """A second try of the same call is answered as if nothing were."""
 
 
 @dataclass(slots=True)
@@ -87,11 +87,13 @@ class Engine:
         asked = _as_canary(read("chat", call.body, dict(call.headers)))
         number = canary.owner(asked.prompts[0][-1])
         order = self.orders.get(number) or Order(self.fault)
+        if order.once and any(emission.number == number for emission in self.emissions):
+            order = Order()
         serial = next(self._serials)
         speech = canary.answer(number, order.tokens, serial)
         answer = self._script().answer(asked, [speech], Stamp(f"{serial:032x}", 1795253488))
         spans: tuple[tuple[str, int, int], ...] = ()
-        if order.weights is None and b'"weight_version' in answer.body:
+        if b'"weight_version' in answer.body:
             spans = ((self.weights, 0, order.tokens),)
         emission = Emission(
             *(number, serial, asked.prompts[0], speech.ids, tuple(map(float, speech.logprobs)), speech.text("content")),

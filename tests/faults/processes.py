@@ -65,6 +65,11 @@ class Gateway:
 
     async def start(self) -> None:
         """Returns when it is ready. Raises RuntimeError with its log where it does not come up."""
+        self.spawn()
+        await self.ready()
+
+    def spawn(self) -> None:
+        """Start it and wait for nothing."""
         self.folder.mkdir(exist_ok=True)
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
@@ -72,6 +77,11 @@ class Gateway:
         _PROCESSES.set_forkserver_preload(["gateway.app", "gateway.cli", "gateway.commands.serve", "uvicorn"])
         self._process = _PROCESSES.Process(target=_serve, args=(arguments, dict(self.environ), self.folder / "log"))
         self._process.start()
+
+    async def ready(self) -> None:
+        """Returns when it listens. Raises as `start`."""
+        assert self._process is not None
+        ready = self.folder / "ready.json"
         try:
             async with asyncio.timeout(_STARTS_WITHIN_S):
                 while not ready.exists():

@@ -103,6 +103,9 @@ class Row(msgspec.Struct, frozen=True):
     prompt_token_ids: tuple[int, ...] | None = None
     choices: tuple[Choice, ...] = ()
     attempts: tuple[Tried, ...] = ()
+    plan: str | None = None
+    retry_of: str | None = None
+    error: dict[str, str | int | None] | None = None
 
     @property
     def number(self) -> int:

@@ -54,15 +54,16 @@ class World:
         stream: bool = True,
         gateway: int = 0,
         leaves: Leaves = stays,
+        limit: float = 60.0,
         **fields: Any,
     ) -> Heard:
-        """The next call of a session, answered with what is ordered."""
+        """The next call of a session, answered with what is ordered; its agent leaves at the limit."""
         number = next(self._numbers)
         order = order or Order(fault, tokens)
         if order != Order():
             self.engines[0].orders[number] = order
         agent = self.agent(session)
-        heard = await agent.call(number, gateway=gateway, stream=stream, leaves=leaves, **fields)
+        heard = await agent.call(number, gateway=gateway, stream=stream, leaves=leaves, limit=limit, **fields)
         self.heard.append(heard)
         return heard
 
@@ -110,10 +111,12 @@ class World:
                     return
                 await asyncio.sleep(0.05)
 
+    def ledger(self, rows: Sequence[Row]) -> Ledger:
+        """For the judgement, by the database as a gateway tells it."""
+        return Ledger(self.engines[0].emissions, self.heard, rows)
+
     async def findings(self, allowed: Allowed = NOTHING, *, gateway: int = 0) -> Findings:
-        """The judgement, by the database as the gateway tells it."""
-        emissions = self.engines[0].emissions
-        return Ledger(emissions, self.heard, await self.rows(gateway)).findings(allowed)
+        return self.ledger(await self.rows(gateway)).findings(allowed)
 
 
 class _Ports(Sequence[int]):

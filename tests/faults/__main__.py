@@ -1,0 +1,79 @@
+"""`make faults`: every scenario in its long form, one after the other, as a table; exit status 1 if one is not clean.
+
+`COUNT` is how often each does its fault, `ONLY` picks rows (`D9`) or scenarios (`kills`), with commas between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.tally import Tally, markdown
+
+
+def main() -> int:
+    told = _arguments()
+    wanted = [name.lower() for name in told.only.replace(",", " ").split()]
+    chosen = [each for each in SCENARIOS if not wanted or each.matches(wanted)]
+    if not chosen:
+        print(f"No scenario is called {told.only!r}: {', '.join(each.name for each in SCENARIOS)}", file=sys.stderr)
+        return 2
+    tallies: list[Tally] = []
+    for scenario in chosen:
+        tally = _run(scenario, told.count)
+        tallies.append(tally)
+        print(
+            f"{tally.row:4} {'clean' if tally.clean else 'NOT CLEAN':9} {tally.seconds:6.1f} s  {tally.name}",
+            flush=True,
+        )
+        for complaint in tally.complaints():
+            print(f"     {complaint}", flush=True)
+        _write(told.json, told.count, tallies)
+    print(f"\n{_headline(told.count)}\n\n{markdown(tallies)}")
+    return 0 if all(tally.clean for tally in tallies) else 1
+
+
+def _run(scenario: Scenario, count: int) -> Tally:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rollouts-faults-") as folder:
+        try:
+            tally = asyncio.run(scenario.play(Path(folder), count))
+        except Exception:
+            # A scenario that can't be played to its end is no pass, and the others are played all the same.
+            tally = Tally(scenario.row, scenario.name, broken=[traceback.format_exc()[-2000:]])
+    tally.seconds = time.monotonic() - started
+    return tally
+
+
+def _headline(count: int) -> str:
+    cpus = len(os.sched_getaffinity(0))
+    return f"{datetime.now(UTC):%Y-%m-%d}, COUNT={count}, Python {platform.python_version()}, {cpus} cores"
+
+
+def _write(path: Path | None, count: int, tallies: Sequence[Tally]) -> None:
+    if path is not None:
+        told = {"run": _headline(count), "scenarios": [tally.json() for tally in tallies]}
+        path.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", type=Path, help="Written anew after each scenario.")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
