@@ -24,8 +24,9 @@ def beat(database: Database, db: Connection, gateway_id: str, spool_depth: int, 
     db.execute(database.insert(gateways).on_conflict_do_update(index_elements=[gateways.c.gateway_id], set_=row), row)
 
 
-def live(database: Database, gateway_id: str, spool_depth: int, now: datetime, db: Connection) -> None:
+def live(database: Database, gateway_id: str, spool_depth: int, db: Connection) -> None:
     """Say that this gateway lives, and end the calls of those that no longer do."""
+    now = database.now(db)
     beat(database, db, gateway_id, spool_depth, now)
     if not database.exclusive:
         interrupt_silent(db, now)
@@ -45,7 +46,7 @@ def start(database: Database) -> None:
             db.execute(_INTERRUPT)
             db.execute(delete(gateways).where(gateways.c.spool_depth == 0))
         else:
-            interrupt_silent(db, datetime.now(UTC))
+            interrupt_silent(db, database.now(db))
 
 
 def interrupt_silent(db: Connection, now: datetime) -> int:

@@ -1,32 +1,58 @@
-"""Where a database is: a URL in, a file out; and what is no URL of ours, or another program's file, is refused."""
+"""Where a database is: a URL in, a file or server out; what is no URL of ours, or another's file, is refused."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from storage.errors import CannotOpen
 
 # What every schema of ours has had, from the first on.
 _OURS: Final = frozenset({"alembic_version", "sessions", "traces"})
+_A_FILE: Final = "sqlite:///rollouts.db"
+_A_SERVER: Final = "postgresql://user@host/name"
+_POSTGRES: Final = ("postgresql", "postgres", "postgresql+psycopg")
+_PASSWORD: Final = re.compile(r"(?<=password=)[^&]*")
+
+
+def shown(url: str) -> str:
+    """As it may be told to anybody: without a password, wherever one stands in it."""
+    before, at, after = url.rpartition("@")
+    return _PASSWORD.sub("…", f"{before.partition(':')[0]}://…@{after}" if at else url)
+
+
+def is_postgres(url: str) -> bool:
+    return url.partition(":")[0] in _POSTGRES
+
+
+def postgres_of(url: str) -> URL:
+    """The database that `postgresql://user@host/name` names. Raises CannotOpen."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as exc:
+        raise CannotOpen(f"{shown(url)!r} is no database URL: write for instance {_A_SERVER}") from exc
+    if not parsed.database:
+        raise CannotOpen(f"{shown(url)!r} names no database: write for instance {_A_SERVER}")
+    return parsed.set(drivername="postgresql+psycopg")
 
 
 def file_of(url: str) -> Path:
     """The file that `sqlite:///rollouts.db` names. Raises CannotOpen for whatever else stands there."""
     if "://" not in url:
-        raise CannotOpen(f"{url!r} is no database URL: write {_url_of(url.removeprefix('sqlite:'))}")
+        raise CannotOpen(f"{shown(url)!r} is no database URL: write {_url_of(url.removeprefix('sqlite:'))}")
     try:
         parsed = make_url(url)
-    except ArgumentError as exc:
-        raise CannotOpen(f"{url!r} is no database URL: write for instance sqlite:///rollouts.db") from exc
+    except (ArgumentError, ValueError) as exc:
+        raise CannotOpen(f"{shown(url)!r} is no database URL: write for instance {_A_FILE} or {_A_SERVER}") from exc
     if parsed.drivername != "sqlite":
-        raise CannotOpen(f"this version stores in SQLite alone (sqlite:///rollouts.db), not in {parsed.drivername}")
+        raise CannotOpen(f"traces go into SQLite ({_A_FILE}) or PostgreSQL ({_A_SERVER}), not into {parsed.drivername}")
     if parsed.host:
         raise CannotOpen(f"{url!r} names a host, and SQLite has none: write {_url_of(url.removeprefix('sqlite://'))}")
     if parsed.query:

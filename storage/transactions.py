@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
-from storage.database import Database, is_trouble
+from storage.database import Database
 from storage.errors import Unavailable
 
 Result = TypeVar("Result")
 
+_CONFLICTS: Final = 5
 _log: Final = logging.getLogger(__name__)
 
 
@@ -28,16 +30,14 @@ class Transactions:
     def run(self, work: Callable[[Connection], Result]) -> Result:
         """Do `work` in a transaction that is committed on return.
 
+        Where another transaction was in the way `work` is done anew, so it forgets what it did when it fails.
         Raises Unavailable where the database as a whole is the reason (locked, full, gone), so that trying again
         may help; else what `work` raises.
         """
         try:
-            if self._db is None:
-                self._db = self._database.write_connection()
-            with self._db.begin():
-                result = work(self._db)
+            result = self._try(work)
         except Exception as exc:
-            if not is_trouble(exc):
+            if not self._database.is_trouble(exc):
                 raise
             self.disconnect()
             reason = str(exc.__cause__ or exc)
@@ -49,6 +49,23 @@ class Transactions:
             self.unable = None
             _log.warning("the database can be written again")
         return result
+
+    def _try(self, work: Callable[[Connection], Result]) -> Result:
+        """Again where only another transaction was in the way, and as trouble where they are always."""
+        for _ in range(_CONFLICTS):
+            try:
+                return self._once(work)
+            except DBAPIError as exc:
+                if not self._database.is_conflict(exc):
+                    raise
+                _log.info("gave way to another transaction: %s", exc.orig)
+        return self._once(work)
+
+    def _once(self, work: Callable[[Connection], Result]) -> Result:
+        if self._db is None:
+            self._db = self._database.write_connection()
+        with self._db.begin():
+            return work(self._db)
 
     def disconnect(self) -> None:
         """The next transaction has a connection of its own making."""

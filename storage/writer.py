@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -184,10 +183,9 @@ class Writer:
             _log.debug("%d jobs settled after their event loop had closed", len(jobs))
 
     def _beat(self) -> None:
-        now = datetime.now(UTC)
         self._last_beat = time.monotonic()
         try:
-            self._transactions.run(partial(gateways.live, self._database, self._gateway_id, self.spool_depth, now))
+            self._transactions.run(partial(gateways.live, self._database, self._gateway_id, self.spool_depth))
         except Unavailable:
             _log.debug("no heartbeat", exc_info=True)
 

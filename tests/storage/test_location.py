@@ -39,8 +39,11 @@ def test_a_url_names_a_file(url: str, file: str) -> None:
         ("sqlite://", "in memory"),
         ("sqlite:///", "in memory"),
         ("sqlite:///:memory:", "in memory"),
-        ("postgresql://user:hunter2@host/name", "SQLite alone (sqlite:///rollouts.db), not in postgresql"),
-        ("sqlite+aiosqlite:///a.db", "not in sqlite+aiosqlite"),
+        ("postgresql://user:hunter2@host", "'postgresql://…@host' names no database: write for instance postgresql:"),
+        ("postgresql://user:hunter2@host:x/name", "'postgresql://…@host:x/name' is no database URL"),
+        ("postgresql:/user:hunter2@host/name?password=hunter2", "no database URL"),
+        ("mysql://user:hunter2@host/name", "PostgreSQL (postgresql://user@host/name), not into mysql"),
+        ("sqlite+aiosqlite:///a.db", "not into sqlite+aiosqlite"),
         ("what is://this", "no database URL"),
     ],
 )

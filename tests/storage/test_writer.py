@@ -13,9 +13,10 @@ import pytest
 from sqlalchemy import Connection
 
 from adapters.schema import Choice, RecordedRequest
-from storage.database import Database
+from storage.durability import DEFAULT_DURABILITY
 from storage.errors import CannotRecord, NotCommitted, Unavailable
 from storage.records import TraceQuery
+from storage.sqlite import SqliteDatabase
 from storage.store import Store
 from tests.storage.examples import call, session
 
@@ -152,7 +153,7 @@ async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     await store.close()
 
 
-class Crashing(Database):
+class Crashing(SqliteDatabase):
     """A database that ends the writer's work in the midst of a batch, with no error that anyone handles."""
 
     crashes = 0
@@ -166,7 +167,7 @@ class Crashing(Database):
 
 
 async def test_a_writer_that_crashes_starts_again_with_what_it_had(tmp_path: Path) -> None:
-    database = Crashing.open(tmp_path / "a.db")
+    database = Crashing.at(tmp_path / "a.db", DEFAULT_DURABILITY)
     store = Store.start(database, gateway_id="gateway-1")
     await store.finish(call("s"), timeout=20)
     database.crashes = 3
@@ -179,7 +180,7 @@ async def test_a_writer_that_crashes_starts_again_with_what_it_had(tmp_path: Pat
     assert not store.counts().writer_alive
 
 
-class Slow(Database):
+class Slow(SqliteDatabase):
     """A database whose every read waits until the event loop has done something else."""
 
     reading: threading.Event
@@ -194,7 +195,7 @@ class Slow(Database):
 
 
 async def test_a_page_is_read_and_decoded_off_the_event_loop(tmp_path: Path) -> None:
-    database = Slow.open(tmp_path / "a.db")
+    database = Slow.at(tmp_path / "a.db", DEFAULT_DURABILITY)
     database.reading, database.goes_on = threading.Event(), threading.Event()
     store = Store.start(database, gateway_id="gateway-1")
     await store.finish(call("s", list(range(1000)), [1]), timeout=20)

@@ -1,0 +1,1 @@
+"""PostgreSQL as the store: what it takes to have it, and what its errors mean."""

@@ -1,0 +1,125 @@
+"""SQLite: one file, one gateway, no set-up."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Self
+
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from storage.database import READERS, Database
+from storage.durability import Durability
+from storage.errors import CannotOpen
+from storage.file_lock import FileLock
+from storage.location import check_place
+from storage.migrate import migrate
+from storage.statements import execute
+
+# In WAL, NORMAL survives the death of the process; FULL the machine's too, for 2 ms a commit.
+_SYNCHRONOUS: Final[dict[Durability, str]] = {"power": "FULL", "process": "NORMAL", "none": "OFF"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Of a connection: how long it waits for another's lock, and what it caches."""
+
+    waits_ms: int
+    cache_kib: int
+
+
+_WRITER: Final = _Terms(waits_ms=1_000, cache_kib=16 * 1024)
+# Of each reader: what one goes through once, as an export does, is better left to the system's own cache.
+_READER: Final = _Terms(waits_ms=5_000, cache_kib=2 * 1024)
+
+
+class SqliteDatabase(Database):
+    exclusive = True
+
+    def __init__(self, path: Path, lock: FileLock, durability: Durability) -> None:
+        self.path: Final = path
+        self._lock: Final = lock
+        super().__init__(
+            readers=_engine(path, durability, _READER, begin="BEGIN", size=READERS + 1),
+            # A writer that first reads would otherwise find the file locked at its first write, without waiting.
+            writers=_engine(path, durability, _WRITER, begin="BEGIN IMMEDIATE", size=1),
+        )
+
+    @classmethod
+    def at(cls, path: Path, durability: Durability) -> Self:
+        """Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
+        check_place(path)
+        try:
+            database = cls(path, FileLock(path), durability)
+        except OSError as exc:
+            raise CannotOpen(f"{path} can't be opened: {exc.strerror or exc}") from exc
+        try:
+            with database._writers.begin() as db:
+                migrate(db)
+        except DBAPIError as exc:
+            database.close()
+            raise CannotOpen(f"{path} can't be opened: {exc.orig}") from exc
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def insert(self, table: Table) -> Insert:
+        return insert(table)
+
+    def now(self, db: Connection) -> datetime:
+        return datetime.now(UTC)
+
+    def is_trouble(self, exc: BaseException) -> bool:
+        if not isinstance(exc, DBAPIError):
+            return isinstance(exc, OSError)
+        return exc.connection_invalidated or isinstance(exc, OperationalError) or type(exc) is DatabaseError
+
+    def is_conflict(self, exc: BaseException) -> bool:
+        """Never: there is one writer."""
+        return False
+
+    def checkpoint(self) -> int:
+        """Beside readers and writer."""
+        with closing(self._readers.raw_connection()) as connection:
+            cursor = connection.cursor()
+            _, pages, _ = cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            cursor.close()
+        return int(pages)
+
+    def close(self) -> None:
+        # The last connection that closes moves the write-ahead log into the file.
+        super().close()
+        self._lock.release()
+
+
+def _engine(path: Path, durability: Durability, terms: _Terms, *, begin: str, size: int) -> Engine:
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        # Python's sqlite3 would begin transactions of its own, late and never before DDL.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {terms.waits_ms}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute(f"PRAGMA cache_size = -{terms.cache_kib}")
+        cursor.execute("PRAGMA journal_size_limit = 67108864")
+        # SQLite would do it within a commit, for up to a second on a slow disk, while agents wait for their ends.
+        cursor.execute("PRAGMA wal_autocheckpoint = 0")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        execute(connection, begin)
+
+    return engine
