@@ -6,7 +6,7 @@ RUN python -m venv /opt/gateway
 COPY pyproject.toml README.md LICENSE ./
 RUN mkdir adapters gateway storage \
  && touch adapters/__init__.py gateway/__init__.py storage/__init__.py \
- && /opt/gateway/bin/pip install --no-cache-dir . \
+ && /opt/gateway/bin/pip install --no-cache-dir '.[export,postgres]' \
  && /opt/gateway/bin/pip uninstall --yes rollout-gateway
 COPY adapters adapters
 COPY storage storage
@@ -27,7 +27,7 @@ USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 9090
-# Its stop grace (30 s) has to be shorter than what the container gets: `docker stop --time 40`.
+# Its stop_notice and stop_grace (35 s) have to be shorter than what the container gets: `docker stop --time 45`.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"ROLLOUT_GATEWAY_PORT\"]}/healthz', timeout=2)"]
