@@ -27,6 +27,7 @@ from gateway.health import Endpoint, Health
 from gateway.introduction import introduced
 from gateway.known_backends import known_backends
 from gateway.models import list_models
+from gateway.patience import Patience
 from gateway.proxy import Proxy, ProxySettings
 from gateway.refusals import Defect
 from gateway.request_id import WithRequestId
@@ -104,7 +105,9 @@ async def opened(
         detection = Detection(upstream, timeout=settings.detect_timeout)
         backends = Backends(await known_backends(settings, store, environ), detection)
         stack.push_async_callback(backends.close)
-        sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in settings.keys])
+        patience = Patience()
+        infer_keys = [key.get_secret_value() for key in settings.keys]
+        sessions = Sessions(store, infer_keys=infer_keys, shared=store.shared, patience=patience)
         counters = Counters()
         retokenizer = Retokenizer()
         stack.callback(retokenizer.close)
@@ -120,7 +123,12 @@ async def opened(
                 busy_wait=settings.busy_wait,
             ),
             retokenizer=retokenizer,
-            habits=Habits(Budgets(store), Retries(store), aux_rules=settings.aux_rules),
+            habits=Habits(
+                Budgets(store, shared=store.shared, patience=patience),
+                Retries(store, shared=store.shared, patience=patience),
+                aux_rules=settings.aux_rules,
+            ),
+            patience=patience,
             settings=ExchangeSettings(
                 capture=settings.capture,
                 commit_timeout=settings.commit_timeout,

@@ -52,6 +52,8 @@ class Call:
     aux_rule: str | None = None
     """By which rule it is `aux`."""
     retry_of: str | None = None
+    not_looked_up: list[str] = field(default_factory=list)
+    """What the database was to tell and could not, so that the call went on without: its `session`, its `budget`."""
     body: bytes | None = None
     asked: CanonicalRequest | None = None
     """The request as the agent sent it."""
@@ -125,7 +127,7 @@ class Call:
             "purpose": self.purpose,
             "retry_of": self.retry_of,
             "harness": self.harness,
-            "metadata": {"aux_rule": self.aux_rule} if self.aux_rule is not None else {},
+            "metadata": self._metadata(),
             "backend": self.backend,
             "engine": plan.server.engine if plan is not None else None,
             "engine_version": plan.server.version if plan is not None else None,
@@ -135,6 +137,14 @@ class Call:
             "request_id": self.request_id,
             "gateway_id": self.gateway_id,
         }
+
+    def _metadata(self) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if self.aux_rule is not None:
+            told["aux_rule"] = self.aux_rule
+        if self.not_looked_up:
+            told["not_looked_up"] = list(self.not_looked_up)
+        return told
 
     def _sampled(self) -> Sampling:
         if self._sampling is None or self._sampling[0] is not self.plan:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, TypeVar
 
 from adapters.schema import Session, Trace
 from gateway.dialects.dialect import BadRequest, NamingDialect
 from gateway.exchange import LARGE_BODY
+from gateway.patience import Patience
 from gateway.refusals import InvalidRequest, NotRecordable
 from storage.errors import StorageError
 
@@ -20,7 +22,9 @@ class TraceStore(Protocol):
         """Raises StorageError."""
 
 
-async def earlier_calls(dialect: NamingDialect, body: bytes, session: Session, store: TraceStore) -> dict[str, Trace]:
+async def earlier_calls(
+    dialect: NamingDialect, body: bytes, session: Session, store: TraceStore, patience: Patience
+) -> dict[str, Trace]:
     """Those of the same session that the body names, that their bodies name, and so on.
 
     A call that names no session has one of its own, and may go on with others of that kind: whoever has the id had the
@@ -33,7 +37,8 @@ async def earlier_calls(dialect: NamingDialect, body: bytes, session: Session, s
         if trace_id in found:
             continue
         try:
-            trace = await store.trace(trace_id, trace_id if session.implicit else session.session_id)
+            of_session = trace_id if session.implicit else session.session_id
+            trace = await patience.wait_for(partial(store.trace, trace_id, of_session))
         except StorageError as exc:
             raise NotRecordable("The database can't be read now, so what came before is not known. Try again.") from exc
         if trace is not None:

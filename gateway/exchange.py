@@ -23,6 +23,7 @@ from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
 from gateway.ending import Ending
 from gateway.habits.habits import Habits
 from gateway.habits.spent import last_answer
+from gateway.patience import Patience
 from gateway.refusals import BackendTimeout, BadGateway, BudgetSpent, NotRecordable, Refusal, Stopping
 from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
@@ -67,6 +68,7 @@ class ExchangeParts:
     dispatcher: Dispatcher
     retokenizer: Retokenizer
     habits: Habits
+    patience: Patience
     settings: ExchangeSettings
     counters: Counters
 

@@ -93,6 +93,7 @@ class Proxy:
             purpose=told or resolved.session.purpose or "train",
             purpose_told=told is not None,
             harness=harness_of(headers),
+            not_looked_up=["session"] if resolved.provisional else [],
         )
 
     async def _serve_call(self, call: Call, answer: AgentAnswer, receive: Receive) -> None:
@@ -142,7 +143,7 @@ class Proxy:
         dialect = call.dialect
         if not isinstance(dialect, NamingDialect):
             return await parsed(dialect.read, call.body)
-        earlier = await earlier_calls(dialect, call.body, call.session, self._parts.store)
+        earlier = await earlier_calls(dialect, call.body, call.session, self._parts.store, self._parts.patience)
         return await parsed(partial(dialect.read_after, earlier=earlier), call.body)
 
 

@@ -13,10 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Protocol, TypeVar, Unpack
 
 from adapters.schema import Error, Reward, Session, SessionStatus
 from gateway.keys import KeyRing, digest, is_session_key, keys_in, new_session_key
+from gateway.patience import Patience
 from gateway.refusals import (
     Forbidden,
     InvalidRequest,
@@ -35,8 +37,10 @@ SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$"
 
 _SESSION_ID: Final = re.compile(SESSION_ID_PATTERN.strip("^$"))
 _CACHED: Final = 10_000
-# Another gateway or a trainer may have changed the row; for so long a call may not see it.
+# What is changed through this gateway it knows at once. Where another may have changed the row, a call that begins
+# within so many seconds of the last look may not see it; where none should have, it is looked at all the same.
 _FRESH_SECONDS: Final = 5.0
+_FRESH_SECONDS_SHARED: Final = 1.0
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -64,6 +68,8 @@ class Resolved:
 
     session: Session
     new: bool
+    provisional: bool = False
+    """The database could not be asked: it may have a row of this session, with what its owner has set."""
 
 
 @dataclass(slots=True)
@@ -72,6 +78,8 @@ class _Entry:
     read_at: float
     new: bool = False
     """Made here, and no row of it is queued: the database is asked each time until there is one."""
+    provisional: bool = False
+    """Made because the database could not be asked, and so `new` until it was."""
 
 
 class Sessions:
@@ -82,9 +90,14 @@ class Sessions:
         store: SessionStore,
         *,
         infer_keys: Collection[str] = (),
+        shared: bool = False,
+        patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`shared`: other gateways write to the same database."""
         self._store = store
+        self._fresh = _FRESH_SECONDS_SHARED if shared else _FRESH_SECONDS
+        self._patience = patience or Patience()
         self._infer_keys = KeyRing(infer_keys)
         self._clock = clock
         self._by_id: OrderedDict[str, _Entry] = OrderedDict()
@@ -93,8 +106,9 @@ class Sessions:
     async def resolve(self, headers: Mapping[str, str], path_session_id: str | None, trace_id: str) -> Resolved:
         """The open session that a call belongs to. `headers` have lower-case names.
 
-        Raises InvalidRequest, Unauthorized, Forbidden, SessionClosed, SessionGone; NotRecordable where the
-        database can't be asked.
+        While the database is away, a session that is known goes on, and one that is named comes into being for the
+        time being. Raises InvalidRequest, Unauthorized, Forbidden, SessionClosed, SessionGone; NotRecordable where
+        a session's own key is not known and can't be looked up.
         """
         own = await self._authenticate(headers)
         named = _named_session(headers, path_session_id)
@@ -116,7 +130,7 @@ class Sessions:
         """A new session's row is queued: the store has it from now on, and reads what is queued."""
         entry = self._by_id.get(session.session_id)
         if entry is not None and entry.new:
-            entry.session, entry.new, entry.read_at = session, False, self._clock()
+            entry.session, entry.new, entry.read_at = session, entry.provisional, self._clock()
 
     def pin(self, session: Session, backend: str) -> Session:
         """The session with its backend, which is queued to be written: call it after the session is begun."""
@@ -183,7 +197,7 @@ class Sessions:
             self._id_by_key.move_to_end(key_hash)
             return self._id_by_key[key_hash]
         try:
-            session = await self._store.session_by_key(key_hash)
+            session = await self._patience.wait_for(partial(self._store.session_by_key, key_hash))
         except StorageError as exc:
             raise _unreadable() from exc
         if session is None:
@@ -215,27 +229,31 @@ class Sessions:
 
     async def _find_or_make(self, session_id: str) -> Resolved:
         entry = self._by_id.get(session_id)
-        if entry is not None and not entry.new and self._clock() - entry.read_at < _FRESH_SECONDS:
+        if entry is not None and not entry.new and self._clock() - entry.read_at < self._fresh:
             self._by_id.move_to_end(session_id)
             return Resolved(entry.session, new=False)
         try:
-            session = await self._store.find_session(session_id)
+            session = await self._patience.wait_for(partial(self._store.find_session, session_id))
         except SessionDeleted:
             self._by_id.pop(session_id, None)
             raise SessionGone(f"Session `{session_id}` was deleted, and its id is not used again.") from None
-        except StorageError as exc:
-            if entry is None:
-                raise _unreadable() from exc
-            # Old, but a database that is away for a while must not end a rollout that runs.
-            return Resolved(entry.session, entry.new)
+        except StorageError:
+            # It must not end a rollout, nor keep one from its begin. What was deleted stays so: the store drops it.
+            known = self._by_id.get(session_id) or self._make(session_id, provisional=True)
+            return Resolved(known.session, known.new, known.provisional)
         if session is not None:
             return Resolved(self._remember(session), new=False)
         # Calls that come while the first one's row is on its way get the same session, with its pin.
-        entry = self._by_id.get(session_id)
-        if entry is None or not entry.new:
-            entry = _Entry(Session(session_id, datetime.now(UTC)), self._clock(), new=True)
-            _put(self._by_id, session_id, entry)
-        return Resolved(entry.session, new=True)
+        made = self._by_id.get(session_id)
+        if made is None or not made.new:
+            made = self._make(session_id, provisional=False)
+        made.provisional = False
+        return Resolved(made.session, new=True)
+
+    def _make(self, session_id: str, *, provisional: bool) -> _Entry:
+        entry = _Entry(Session(session_id, datetime.now(UTC)), self._clock(), new=True, provisional=provisional)
+        _put(self._by_id, session_id, entry)
+        return entry
 
     def _remember(self, session: Session) -> Session:
         _put(self._by_id, session.session_id, _Entry(session, self._clock()))

@@ -13,8 +13,8 @@ from adapters.schema import Status, Trace
 from storage import queries
 from storage.tables import traces
 
-# A call that failed is not held against its session: its SDK asks again by itself.
-_COUNTED: Final[frozenset[Status]] = frozenset({"ok", "client_disconnected"})
+COUNTED: Final[frozenset[Status]] = frozenset({"ok", "client_disconnected"})
+"""A call that failed is not held against its session: its SDK asks again by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _read(db: Connection, wanted: Select[Any]) -> Iterator[Trace]:
 _RUNS: Final = traces.c.status == "running"
 _UNTOLD: Final = and_(traces.c.completion_tokens.is_(None), traces.c.digest.is_not(None))
 _TOTALS: Final = (
-    func.coalesce(func.sum(case((traces.c.status.in_(sorted(_COUNTED)), literal(1)), else_=0)), 0).label("calls"),
+    func.coalesce(func.sum(case((traces.c.status.in_(sorted(COUNTED)), literal(1)), else_=0)), 0).label("calls"),
     func.coalesce(func.sum(traces.c.prompt_tokens), 0).label("prompt_tokens"),
     func.coalesce(func.sum(traces.c.completion_tokens), 0).label("completion_tokens"),
     func.coalesce(func.sum(case((_UNTOLD, literal(1)), else_=0)), 0).label("untold"),

@@ -21,7 +21,7 @@ class Habits:
         self._aux_rules = aux_rules
 
     async def heed(self, call: Call) -> CanonicalRequest:
-        """The request to send. What else is found out stands on the call. Raises BudgetSpent, NotRecordable."""
+        """The request to send. What else is found out stands on the call. Raises BudgetSpent."""
         request, session = call.asked, call.session
         assert request is not None
         assert call.body is not None
@@ -33,7 +33,10 @@ class Habits:
         call.retry_of = await self._retries.began(session, call.trace_id, call.headers, call.body)
         request = pinned(request, session.sampling)
         if session.budgets and call.purpose != "aux":
-            request = await self._budgets.admit(session, call.trace_id, request)
+            admitted = await self._budgets.admit(session, call.trace_id, request)
+            request = admitted.request
+            if not admitted.counted:
+                call.not_looked_up.append("budget")
         return request
 
     def ended(self, trace: Trace) -> None:

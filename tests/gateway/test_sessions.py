@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.schema import RecordedRequest, Session, Trace
+from gateway.patience import Patience
 from gateway.refusals import (
     Forbidden,
     InvalidRequest,
@@ -265,11 +266,52 @@ async def test_a_database_that_is_away_does_not_end_a_session_that_runs(store: S
     _, key = await sessions.create(Session("s1", NOW))
     await sessions.resolve({"x-api-key": key}, None, TRACE_ID)
     counted.away, clock.now = True, 600.0
-    assert not (await sessions.resolve({"x-api-key": key}, None, TRACE_ID)).new
-    for headers, path in (({}, "s2"), ({"x-api-key": "rgs-unseen"}, None)):
-        with pytest.raises(NotRecordable) as refused:
-            await sessions.resolve(headers, path, TRACE_ID)
-        assert refused.value.retry
+    running = await sessions.resolve({"x-api-key": key}, None, TRACE_ID)
+    assert (running.session.session_id, running.new, running.provisional) == ("s1", False, False)
+
+
+async def test_a_session_that_cannot_be_looked_up_is_one_for_the_time_being(store: Store) -> None:
+    counted, clock = Counted(store), Clock()
+    sessions = Sessions(counted, clock=clock, patience=Patience(clock=clock))  # type: ignore[arg-type]
+    await store.create_session(Session("s1", NOW, run_id="r"))
+    counted.away = True
+    first = await sessions.resolve({}, "s1", TRACE_ID)
+    assert (first.new, first.provisional, first.session.run_id) == (True, True, None)
+    sessions.began(sessions.pin(first.session, "gpu-1"))
+    again = await sessions.resolve({}, "s1", TRACE_ID)
+    assert (again.new, again.provisional, again.session.backend) == (True, True, "gpu-1")
+    counted.away, clock.now = False, 10.0
+    found = await sessions.resolve({}, "s1", TRACE_ID)
+    assert (found.new, found.provisional, found.session.run_id) == (False, False, "r")
+
+
+async def test_a_session_that_began_in_an_outage_is_an_ordinary_one_after_it(store: Store) -> None:
+    counted, clock = Counted(store), Clock()
+    sessions = Sessions(counted, clock=clock, patience=Patience(clock=clock))  # type: ignore[arg-type]
+    counted.away = True
+    first = await sessions.resolve({}, "s1", TRACE_ID)
+    begun(store, first.session)
+    sessions.began(first.session)
+    counted.away, clock.now = False, 10.0
+    later = await sessions.resolve({}, "s1", TRACE_ID)
+    assert (later.session, later.new, later.provisional) == (first.session, False, False)
+
+
+async def test_a_key_that_cannot_be_looked_up_is_to_be_sent_again(store: Store) -> None:
+    counted = Counted(store)
+    counted.away = True
+    with pytest.raises(NotRecordable) as refused:
+        await Sessions(counted).resolve({"x-api-key": "rgs-unseen"}, None, TRACE_ID)  # type: ignore[arg-type]
+    assert (refused.value.status, refused.value.headers) == (503, [("x-should-retry", "true")])
+
+
+async def test_what_another_gateway_changed_is_seen_within_a_second(store: Store) -> None:
+    clock = Clock()
+    here = Sessions(store, shared=True, clock=clock)
+    await here.create(Session("s1", NOW))
+    await Sessions(store, shared=True).change("s1", attempt=1)
+    clock.now = 1.0
+    assert (await here.resolve({}, "s1", TRACE_ID)).session.attempt == 1
 
 
 class EverySession:

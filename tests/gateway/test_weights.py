@@ -22,6 +22,7 @@ from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.habits.budgets import Budgets
 from gateway.habits.habits import Habits
 from gateway.habits.retries import Retries
+from gateway.patience import Patience
 from gateway.proxy import Proxy, ProxySettings
 from gateway.retokenizer import Retokenizer
 from gateway.scripted import Fault, ScriptedServer, listening, running
@@ -48,6 +49,7 @@ async def serving(tmp_path: Path, *backends: Backend) -> AsyncIterator[httpx.Asy
                 dispatcher=Dispatcher(known, upstream, first_byte_timeout=10.0),
                 retokenizer=Retokenizer(),
                 habits=Habits(Budgets(store), Retries(store), aux_rules=True),
+                patience=Patience(),
                 settings=ExchangeSettings(
                     capture="exact",
                     commit_timeout=10.0,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,33 +11,41 @@ import pytest
 from msgspec import Raw
 
 from adapters.request import CanonicalRequest
-from adapters.schema import Choice, RecordedRequest, Session, Status, Trace, Usage
+from adapters.schema import Choice, RecordedRequest, Session, Status, Trace
+from adapters.schema import Usage as Counted
 from adapters.token_ids import TokenIds
 from gateway.api import limits
-from gateway.habits.budgets import Budget, Budgets, limited
-from gateway.refusals import BudgetSpent, NotRecordable
+from gateway.habits.budgets import Budgets, limited
+from gateway.habits.tally import Budget, Tally
+from gateway.patience import Patience
+from gateway.refusals import BudgetSpent
 from storage.errors import Unavailable
-from storage.records import Page, TraceQuery
+from storage.usage import Usage
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 ASKED = CanonicalRequest("chat", {"max_tokens": Raw(b"50")}, "m")
 
 
 class Stored:
-    """A store of one session's traces, that gives them one a page and can be away."""
+    """A store of one session's traces, that can be away."""
 
     def __init__(self, *traces: Trace) -> None:
-        self.found: Sequence[Trace] = traces
+        self.found: list[Trace] = list(traces)
         self.reads = 0
         self.away = False
 
-    async def traces(self, query: TraceQuery) -> Page[Trace]:
+    async def usage(self, session_id: str, attempt: int) -> Usage:
         if self.away:
             raise Unavailable("database is locked")
         self.reads += 1
         await asyncio.sleep(0)
-        at = int(query.cursor or 0)
-        return Page(tuple(self.found[at : at + 1]), str(at + 1) if at + 1 < len(self.found) else None)
+        counted, running = Tally(), [trace.trace_id for trace in self.found if trace.status == "running"]
+        for each in self.found:
+            if each.trace_id not in running and each.attempt == attempt:
+                counted.add(each)
+        sampled = counted.completion_tokens
+        prompt = counted.total_tokens - sampled
+        return Usage(counted.calls, prompt, sampled, counted.first_call_at, frozenset(running))
 
 
 def session(**budgets: float | None) -> Session:
@@ -46,14 +53,14 @@ def session(**budgets: float | None) -> Session:
 
 
 def trace(trace_id: str, status: Status = "ok", prompt: int = 100, sampled: int = 10, **more: Any) -> Trace:
-    usage = Usage(prompt_tokens=prompt, completion_tokens=sampled)
+    usage = Counted(prompt_tokens=prompt, completion_tokens=sampled)
     return Trace(trace_id, "s1", "chat", status, NOW, RecordedRequest(None), **{"usage": usage, **more})
 
 
 async def admitted(budgets: Budgets, trace_id: str, session: Session) -> int:
     """The limit that the call goes out with."""
-    request = await budgets.admit(session, trace_id, ASKED)
-    return int(bytes(request.fields["max_tokens"]))
+    admission = await budgets.admit(session, trace_id, ASKED)
+    return int(bytes(admission.request.fields["max_tokens"]))
 
 
 def test_what_can_be_set_is_what_is_kept_to() -> None:
@@ -89,7 +96,7 @@ async def test_what_earlier_processes_recorded_counts_and_is_read_once() -> None
     budgets.ended(trace("t4"))
     with pytest.raises(BudgetSpent):
         await admitted(budgets, "t5", session(calls=5))
-    assert stored.reads == 4
+    assert stored.reads == 1
 
 
 @pytest.mark.parametrize("status", ["backend_error", "interrupted", "rejected"])
@@ -162,15 +169,58 @@ async def test_an_agent_that_does_not_take_the_end_for_one_gets_an_error() -> No
     assert gently == [True, True, True, False, False]
 
 
-async def test_what_cannot_be_counted_is_not_let_through() -> None:
-    stored = Stored()
+async def test_what_cannot_be_counted_now_goes_on_and_says_so() -> None:
+    stored = Stored(trace("t0"), trace("t1"))
     stored.away = True
+    now = 0.0
+    budgets = Budgets(stored, patience=Patience(clock=lambda: now))
+    assert not (await budgets.admit(session(calls=1), "t2", ASKED)).counted
+    with pytest.raises(BudgetSpent):  # What is seen here counts all the same.
+        await budgets.admit(session(calls=1), "t3", ASKED)
+    stored.away, now = False, 10.0
+    assert (await budgets.admit(session(calls=4), "t3", ASKED)).counted
+    with pytest.raises(BudgetSpent, match="4 calls"):
+        await budgets.admit(session(calls=4), "t4", ASKED)
+
+
+async def test_calls_that_land_on_changing_gateways_are_held_to_their_budget_exactly() -> None:
+    stored = Stored()
+    gateways = [Budgets(stored, shared=True), Budgets(stored, shared=True)]
+    for number in range(5):
+        budgets = gateways[number % 2]
+        assert (await budgets.admit(session(calls=5), f"t{number}", ASKED)).counted
+        stored.found.append(trace(f"t{number}"))
+        budgets.ended(stored.found[-1])
+    for budgets in gateways:
+        with pytest.raises(BudgetSpent, match="5 calls"):
+            await budgets.admit(session(calls=5), "t5", ASKED)
+
+
+async def test_what_runs_elsewhere_counts_and_what_runs_here_counts_once() -> None:
+    stored = Stored(trace("t0", "running"), trace("t1", "running"))
+    here = Budgets(stored, shared=True)
+    await here.admit(session(calls=3), "t2", ASKED)
+    stored.found.append(trace("t2", "running"))
+    with pytest.raises(BudgetSpent):
+        await here.admit(session(calls=3), "t3", ASKED)
+    await here.admit(session(calls=4), "t3", ASKED)
+
+
+async def test_what_has_ended_here_counts_though_the_database_does_not_have_it_yet() -> None:
+    stored = Stored()
+    here = Budgets(stored, shared=True)
+    await here.admit(session(calls=1), "t0", ASKED)
+    here.ended(trace("t0"))
+    with pytest.raises(BudgetSpent):
+        await here.admit(session(calls=1), "t1", ASKED)
+
+
+async def test_a_rollout_that_is_tried_again_has_its_whole_budget() -> None:
+    stored = Stored(trace("t0"), trace("t1"))
     budgets = Budgets(stored)
-    with pytest.raises(NotRecordable) as refused:
-        await admitted(budgets, "t0", session(calls=1))
-    assert refused.value.retry
-    stored.away = False
-    await admitted(budgets, "t0", session(calls=1))
+    with pytest.raises(BudgetSpent):
+        await budgets.admit(session(calls=2), "t2", ASKED)
+    await budgets.admit(replace(session(calls=2), attempt=1), "t2", ASKED)
 
 
 @pytest.mark.parametrize(
