@@ -26,6 +26,10 @@ class _Job:
     size: int
     """Bytes of memory that it holds, about."""
     queued_at: float = field(default_factory=time.monotonic, init=False)
+    settled: bool = field(default=False, init=False)
+    """Whether the writer has done with it. For the event loop."""
+    withdrawn: bool = field(default=False, init=False)
+    """Whether the spool has it instead, so that the writer leaves it where it has not begun with it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +38,8 @@ class Begin(_Job):
 
     trace: Trace
     session: Session | None
+    again: bool = False
+    """It may have been written before, or its call's end: it comes out of a spool."""
 
     @property
     def session_id(self) -> str:
@@ -42,10 +48,11 @@ class Begin(_Job):
 
 @dataclass(slots=True, eq=False)
 class Finish(_Job):
-    """A call's final row."""
+    """A call's final row, with its session's where that may not have been written yet. Nobody may be left who waits."""
 
     trace: Trace
-    waiter: asyncio.Future[None]
+    waiter: asyncio.Future[None] | None
+    session: Session | None = None
 
     @property
     def session_id(self) -> str:

@@ -142,7 +142,9 @@ class Writer:
         self._commits += 1
         self._finished += written.finished
         self._dropped_late += written.dropped_late
-        self._settle(jobs, [partial(deliver, job.waiter, None) for job in jobs if isinstance(job, Finish)])
+        self._settle(
+            jobs, [partial(deliver, job.waiter, None) for job in jobs if isinstance(job, Finish) and job.waiter]
+        )
         self._checkpoints.committed(sum(job.size for job in jobs))
 
     def _refuse(self, jobs: Sequence[Record], cause: Exception) -> None:
@@ -150,7 +152,7 @@ class Writer:
         told: list[Callable[[], None]] = []
         for job in jobs:
             _log.error("a row of session %s can't be recorded", job.session_id, exc_info=cause)
-            if isinstance(job, Finish):
+            if isinstance(job, Finish) and job.waiter:
                 error = CannotRecord(f"trace {job.trace.trace_id} can't be recorded: {cause}")
                 error.__cause__ = cause
                 told.append(partial(fail, job.waiter, error))
