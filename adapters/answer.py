@@ -164,7 +164,7 @@ class AnswerReader:
         begins = not self._spoken and any(map(_says_something, told))
         self._spoken = self._spoken or begins
         client = b""
-        if self._relays:
+        if self._relays and _readable(chunk):
             kept = self._stripper.chunk(chunk, data).replace(b"\n", b" ")
             client = b"data: " + kept + b"\n\n" if kept else b""
         if not self._typed:
@@ -267,6 +267,11 @@ class AnswerReader:
 def _says_something(delta: Delta) -> bool:
     """Not so the chunk that only tells the role, which some engines send before the first token."""
     return bool(delta.token_ids or delta.text or delta.reasoning or delta.tool_calls)
+
+
+def _readable(chunk: Chunk) -> bool:
+    """Not so one whose choices are none: it would break its agent's loop over them."""
+    return bool(chunk.choices or not chunk.odd or bytes(chunk.root.get("choices", b"[]")) == b"[]")
 
 
 def _with_usage(body: bytes, usage: Usage) -> bytes:

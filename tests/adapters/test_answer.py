@@ -115,6 +115,17 @@ def test_a_chunk_that_is_not_json_is_odd_and_the_rest_is_read() -> None:
     assert list(outcome.completion.choices[0].token_ids or ()) == [7, 8]
 
 
+@pytest.mark.parametrize("choices", [7, "none", [None], [{"index": "first", "delta": {}}]])
+def test_choices_that_are_none_are_not_given_on_to_an_agent_that_would_loop_over_them(choices: Any) -> None:
+    pieces, outcome = read(ROLE, FIRST, {"id": "c", "choices": choices}, LAST, COUNTED, DONE)
+    assert [told for piece in pieces for told in chunks_of(piece.client) if told != "[DONE]"] == [
+        {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant"}}]},
+        {"id": "c", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]},
+        {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    assert outcome.verdict.fidelity == "partial"
+
+
 @pytest.mark.parametrize("body", [b"<html><body>502 Bad Gateway</body></html>", b"", b"\n\n\n", b"hello\n\nworld\n\n"])
 def test_what_is_no_stream_at_all_has_no_choices(body: bytes) -> None:
     pieces, outcome = streamed(plan_for(), body)

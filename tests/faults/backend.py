@@ -37,7 +37,8 @@ class Order:
     fault: Fault = HEALTHY
     tokens: int = TOKENS
     twist: Twist | None = None
-    """The answer is not what an engine would send."""
+    sound: bool = True
+    """What is made of the answer by `twist` still says the same."""
     once: bool = False
     """A second try of the same call is answered as if nothing were."""
 
@@ -99,7 +100,7 @@ class Engine:
             *(number, serial, asked.prompts[0], speech.ids, tuple(map(float, speech.logprobs)), speech.text("content")),
             weight_versions=spans,
             arrived=call.arrived,
-            sound=order.twist is None,
+            sound=order.sound,
         )
         self.emissions.append(emission)
         if order.twist is not None:

@@ -102,15 +102,22 @@ class Ledger:
             wrong(f"its agent was told the id {heard.trace_id}")
         if told.finished and told.error is None and row.status != "ok":
             wrong(f"its agent has the whole answer, and it says {row.status}")
-        if not row.text.startswith(told.text) and row.status not in ("running", "interrupted"):
+        sound = all(emission.sound for emission in self._emissions[heard.number])
+        if sound and not row.text.startswith(told.text) and row.status not in ("running", "interrupted"):
             wrong(f"its agent read {told.text!r}, it has {row.text!r}")
-        if row.status == "ok" and heard.continues is not None:
-            before = self._of[heard.continues]
-            expected = before[0].trace_id if len(before) == 1 and before[0].fidelity == "exact" else None
-            if row.parent_trace_id != expected:
-                wrong(f"it goes on from {expected}, and says {row.parent_trace_id}")
-        elif row.status == "ok" and row.parent_trace_id is not None:
-            wrong(f"it begins its session, and says that it goes on from {row.parent_trace_id}")
+        expected = self._parent(heard)
+        if row.status == "ok" and sound and row.parent_trace_id != expected:
+            wrong(f"it goes on from {expected}, and says {row.parent_trace_id}")
+
+    def _parent(self, heard: Heard) -> str | None:
+        """The trace of the latest answer in the call's history that is sure of its tokens."""
+        before = heard.continues
+        while before is not None:
+            rows = self._of[before]
+            if len(rows) == 1 and rows[0].fidelity == "exact":
+                return rows[0].trace_id
+            before = self._heard[before].continues
+        return None
 
     def _row(self, found: Findings, row: Row, allowed: Allowed) -> None:
         """The trace, beside what was said to the gateway."""
@@ -123,9 +130,9 @@ class Ledger:
             return
         if row.status not in _ENDED and row.gateway_id not in allowed.running_of:
             wrong(f"it is {row.status}")
-        strangers = [token_id for token_id in row.ids if canary.owner(token_id) != row.number]
+        strangers = ({canary.owner(token_id) for token_id in row.ids} - {row.number}) & self._heard.keys()
         if strangers:
-            wrong(f"it has tokens of call {canary.owner(strangers[0])}")
+            wrong(f"it has tokens of the calls {strangers}")
         session = self._heard[row.number].session
         for token_id in row.prompt_token_ids or ():
             other = self._heard.get(canary.owner(token_id))
@@ -141,6 +148,8 @@ class Ledger:
             wrong("no backend was asked")
             return
         if not all(emission.sound for emission in emissions):
+            if row.fidelity == "exact" and row.ids != emissions[-1].ids:
+                wrong("its backend lied, and it says exact")
             return
         # Logprobs tell one emission from another. A trace without any is of the last.
         emission = next((each for each in emissions if row.logprobs[:1] == each.logprobs[:1]), emissions[-1])

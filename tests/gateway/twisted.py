@@ -55,7 +55,7 @@ class Twisted:
 
 def lying(script: EngineScript, lie: Lie) -> EngineScript:
     """The same engine, each of whose answers or chunks goes through `lie`."""
-    return Twisted(script, lambda frames: [Frame(_told(frame.data, lie), frame.told) for frame in frames])
+    return Twisted(script, lambda frames: [Frame(lied(frame.data, lie), frame.told) for frame in frames])
 
 
 def garbled(script: EngineScript, garble: Garble) -> EngineScript:
@@ -68,7 +68,7 @@ def garbled(script: EngineScript, garble: Garble) -> EngineScript:
     return Twisted(script, twist)
 
 
-def _told(data: bytes, lie: Lie) -> bytes:
+def lied(data: bytes, lie: Lie) -> bytes:
     streamed = data.startswith(_DATA)
     text = data.removeprefix(_DATA).rstrip(b"\n")
     if text == b"[DONE]":
