@@ -15,6 +15,7 @@ from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Capture, Error
 from adapters.server import Server
 from gateway.backends import Backend, Backends, ModelNotServed, NoBackend
+from gateway.deadline import Deadline
 from gateway.refusals import BackendTimeout, BadGateway, ModelNotFound, NoBackendAvailable
 from gateway.retry_after import seconds_to_wait
 from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
@@ -186,7 +187,7 @@ class Dispatcher:
             *backend.headers(),
         ]
         try:
-            async with asyncio.timeout(self._first_byte_timeout):
+            with Deadline(self._first_byte_timeout):
                 return await self._upstream.send(
                     backend.name, "POST", backend.url_of(plan.path), headers=headers, body=plan.body
                 )

@@ -18,6 +18,7 @@ from adapters.schema import Capture, Error, Trace
 from gateway.agent_answer import AgentAnswer
 from gateway.backends import Backend
 from gateway.call import Call
+from gateway.deadline import Deadline
 from gateway.dialects.dialect import Responder
 from gateway.dispatch import BackendRefused, Dispatched, Dispatcher, Order
 from gateway.ending import Ending
@@ -88,7 +89,7 @@ class Exchange:
         responder = self._call.responder
         assert responder is not None
         try:
-            async with asyncio.timeout(self._settings.total_timeout):
+            with Deadline(self._settings.total_timeout):
                 ending = await self._ask(request, responder)
         except TimeoutError:
             refusal = BackendTimeout(f"The call took longer than {self._settings.total_timeout:g} s.")
@@ -225,13 +226,12 @@ class Exchange:
     ) -> tuple[bytes, Error | None]:
         """Pass a stream on; what is held for the commit comes back, or the error that the backend ended it with."""
         held: list[bytes] = []
-        limit: float | None = self._settings.idle_timeout
-        now = asyncio.get_running_loop().time
+        silence = self._settings.idle_timeout
         try:
-            async with asyncio.timeout(limit) as idle:
+            with Deadline(silence) as idle:
                 async for data in upstream.chunks(self._settings.max_answer_bytes):
                     # A slow agent is not a silent backend.
-                    idle.reschedule(None)
+                    idle.move(None)
                     passed: list[bytes] = []
                     for piece in reader.feed(data):
                         if piece.error is not None:
@@ -242,12 +242,12 @@ class Exchange:
                             (held if held or piece.ends else passed).append(out)
                     if passed:
                         await self._answer.write(b"".join(passed))
-                    idle.reschedule(now() + (_LINGER_SECONDS if reader.done else self._settings.idle_timeout))
+                    idle.move(_LINGER_SECONDS if reader.done else silence)
         except TimeoutError as exc:
-            if not idle.expired():
+            if not idle.expired:
                 raise
             if not reader.done:
-                raise TimedOut("", f"The backend sent nothing for {self._settings.idle_timeout:g} s.") from exc
+                raise TimedOut("", f"The backend sent nothing for {silence:g} s.") from exc
         return b"".join(held), None
 
     def _so_far(self) -> Outcome | None:
