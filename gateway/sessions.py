@@ -59,7 +59,7 @@ class SessionStore(Protocol):
     async def add_rewards(self, session_id: str, rewards: Sequence[Reward]) -> Session: ...
     async def delete_session(self, session_id: str) -> bool: ...
     async def sessions(self, query: SessionQuery) -> Page[Session]: ...
-    def pin_backend(self, session_id: str, backend: str) -> None: ...
+    def pin_backend(self, session_id: str, backend: str, instead_of: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +133,15 @@ class Sessions:
             entry.session, entry.new, entry.read_at = session, entry.provisional, self._clock()
 
     def pin(self, session: Session, backend: str) -> Session:
-        """The session with its backend, which is queued to be written: call it after the session is begun."""
+        """The session with its backend, which is queued to be written: call it after the session is begun.
+
+        Of several gateways that pin it the first is right; the others take its word at their next look.
+        """
         entry = self._by_id.get(session.session_id)
         if entry is not None:
             entry.session = replace(entry.session, backend=backend)
         try:
-            self._store.pin_backend(session.session_id, backend)
+            self._store.pin_backend(session.session_id, backend, session.backend)
         except CannotRecord as exc:
             # Unpinned, the session's next calls still find this backend, by rendezvous; no reason to fail one.
             logger.warning("session %s is not pinned to %s: %s", session.session_id, backend, exc)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, select, tuple_, update
+from sqlalchemy import Connection, String, bindparam, or_, select, tuple_, update
 
 from adapters.schema import Session, Trace
 from storage import codec, deltas, repeats, usage
@@ -35,7 +36,7 @@ class _Rows:
     def __init__(self) -> None:
         self.running: list[dict[str, Any]] = []
         self.final: list[dict[str, Any]] = []
-        self.pins: dict[str, str] = {}
+        self.pins: list[dict[str, Any]] = []
 
 
 class Batches:
@@ -54,7 +55,7 @@ class Batches:
             where=traces.c.digest.is_(None),
         )
         self._upsert_final = database.prepare(upsert, columns)
-        self._pin = database.prepare(_PIN, ("of", "to"))
+        self._pin = database.prepare(_PIN, ("of", "to", "was"))
 
     def write(self, db: Connection, jobs: Sequence[Record]) -> Written:
         """In the caller's transaction. On any error the caller rolls back and calls `forget`."""
@@ -68,7 +69,7 @@ class Batches:
             if memory is None:
                 dropped += 1
             elif isinstance(job, Pin):
-                rows.pins[job.session_id] = job.backend
+                rows.pins.append({"of": job.session_id, "to": job.backend, "was": job.instead_of})
             elif isinstance(job, Begin):
                 turn = memory.turn_of(job.trace.trace_id)
                 if job.trace.trace_id not in ended:
@@ -109,7 +110,7 @@ class Batches:
         return done
 
     def _add_final(self, db: Connection, trace: Trace, memory: SessionMemory, rows: _Rows) -> None:
-        known_ends, bases = memory.history(db)
+        known_ends, bases = memory.history(db, trace.attempt)
         turn = memory.turn_of(trace.trace_id)
         del memory.turns[trace.trace_id]
         row = codec.columns(trace) | usage.columns(trace) | repeats.columns(trace)
@@ -144,10 +145,17 @@ class Batches:
         """A statement for all rows of a kind, in the order of session ids."""
         self._insert_running.execute(db, _ordered(rows.running))
         self._upsert_final.execute(db, _ordered(rows.final))
-        self._pin.execute(db, [{"of": s, "to": rows.pins[s]} for s in sorted(rows.pins)])
+        self._pin.execute(db, sorted(rows.pins, key=itemgetter("of")))
 
 
-_PIN: Final = update(sessions).where(sessions.c.session_id == bindparam("of")).values(backend=bindparam("to"))
+_PIN: Final = (
+    update(sessions)
+    .where(
+        sessions.c.session_id == bindparam("of"),
+        or_(sessions.c.backend.is_(None), sessions.c.backend == bindparam("was", type_=String)),
+    )
+    .values(backend=bindparam("to"))
+)
 
 
 def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

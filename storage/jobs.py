@@ -61,10 +61,11 @@ class Finish(_Job):
 
 @dataclass(slots=True, eq=False)
 class Pin(_Job):
-    """The backend of a session."""
+    """The backend of a session, where it has none, or the one that is to be replaced: others may have been first."""
 
     session_id: str
     backend: str
+    instead_of: str | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -40,7 +40,8 @@ class SessionMemory:
         self.next_turn = next_turn
         self.turns: dict[str, int] = {}
         """Turns of the calls that run, by trace id."""
-        self.ends: Ends | None = Ends() if next_turn == 0 else None
+        self.ends: dict[int, Ends] | None = {} if next_turn == 0 else None
+        """By attempt: a rollout that is tried again goes on from nothing of the attempt before."""
         self.bases: Bases | None = Bases() if next_turn == 0 else None
 
     def turn_of(self, trace_id: str) -> int:
@@ -51,14 +52,14 @@ class SessionMemory:
             self.next_turn += 1
         return turn
 
-    def history(self, db: Connection) -> tuple[Ends, Bases]:
+    def history(self, db: Connection, attempt: int) -> tuple[Ends, Bases]:
         if self.ends is None or self.bases is None:
             self.ends, self.bases = _read_ends(db, self.session_id), _read_bases(db, self.session_id)
-        return self.ends, self.bases
+        return self.ends.setdefault(attempt, Ends()), self.bases
 
     def __len__(self) -> int:
         """In bytes, about."""
-        return len(self.bases or ()) + _END_BYTES * len(self.ends or ())
+        return len(self.bases or ()) + _END_BYTES * sum(map(len, (self.ends or {}).values()))
 
 
 class Memory:
@@ -133,13 +134,18 @@ _KNOWN_OR_DELETED: Final = union_all(
 )
 
 
-def _read_ends(db: Connection, session_id: str) -> Ends:
+def _read_ends(db: Connection, session_id: str) -> dict[int, Ends]:
     rows = db.execute(
-        select(traces.c.trace_id, traces.c.ends)
+        select(traces.c.attempt, traces.c.trace_id, traces.c.ends)
         .where(traces.c.session_id == session_id, traces.c.ends.is_not(None))
         .order_by(traces.c.trace_id)
     )
-    return Ends(end for trace_id, packed in rows for end in unpack(trace_id, packed))
+    found: dict[int, Ends] = {}
+    for attempt, trace_id, packed in rows:
+        of_attempt = found.setdefault(attempt, Ends())
+        for end in unpack(trace_id, packed):
+            of_attempt.add(end)
+    return found
 
 
 def _read_bases(db: Connection, session_id: str) -> Bases:

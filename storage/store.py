@@ -167,9 +167,12 @@ class Store:
         self._overlay.forget(session_id)
         return deleted
 
-    def pin_backend(self, session_id: str, backend: str) -> None:
-        """Queue the session's backend. Raises CannotRecord."""
-        self._put(Pin(_COMMAND_BYTES, session_id, backend))
+    def pin_backend(self, session_id: str, backend: str, instead_of: str | None = None) -> None:
+        """Queue the session's backend. Of several gateways that do, the first is right. Raises CannotRecord.
+
+        It stays as it is where another gateway has pinned it meanwhile, to none that is to be replaced.
+        """
+        self._put(Pin(_COMMAND_BYTES, session_id, backend, instead_of))
 
     async def sessions(self, query: SessionQuery) -> Page[Session]:
         """Raises BadCursor."""

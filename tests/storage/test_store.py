@@ -184,6 +184,45 @@ async def test_a_session_reads_as_it_was_just_written(store: Store) -> None:
     assert await store.session("s") == session("s", run_id="run", backend="backend-1")
 
 
+async def test_the_first_pin_is_right_and_only_who_knows_it_replaces_it(store: Store) -> None:
+    await store.create_session(session("s"))
+    for backend, instead_of, stays in (
+        ("gpu-1", None, "gpu-1"),
+        ("gpu-2", None, "gpu-1"),
+        ("gpu-3", "gpu-1", "gpu-3"),
+        ("gpu-4", "gpu-1", "gpu-3"),
+    ):
+        store.pin_backend("s", backend, instead_of)
+        await store.finish(call("s"), timeout=5)
+        found = await store.session("s")
+        assert found is not None
+        assert found.backend == stays
+
+
+async def test_pins_of_one_batch_are_heeded_in_their_order(store: Store) -> None:
+    await store.create_session(session("s"))
+    for backend, instead_of in (("gpu-1", None), ("gpu-2", "gpu-1"), ("gpu-3", "gpu-1")):
+        store.pin_backend("s", backend, instead_of)
+    await store.finish(call("s"), timeout=5)
+    found = await store.session("s")
+    assert found is not None
+    assert found.backend == "gpu-2"
+
+
+async def test_an_attempt_goes_on_from_nothing_of_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    first = call("s", [1, 2], [3], attempt=0)
+    again = call("s", [1, 2, 3], [4], attempt=1)
+    then = call("s", [1, 2, 3, 4], [5], attempt=1)
+    late = call("s", [1, 2, 3, 6], [7], attempt=0)
+    for trace in (first, again, then, late):  # Each by a process of its own, and so out of the database.
+        store = Store.open(path, gateway_id="gateway-1")
+        await store.finish(trace, timeout=5)
+        parents = [(each.attempt, each.parent_trace_id) for each in await store.whole_session("s")]
+        await store.close()
+    assert parents == [(0, None), (1, None), (1, again.trace_id), (0, first.trace_id)]
+
+
 async def test_a_session_that_exists_is_not_changed_by_a_call(store: Store) -> None:
     await store.create_session(session("s", run_id="run"))
     store.begin(call("s"), session("s", run_id="other"))
