@@ -17,7 +17,7 @@ from adapters.schema import Error, Purpose
 from gateway.agent_answer import AgentAnswer
 from gateway.asgi import BodyTooLarge, ClientGone, disconnected, headers_of, read_body
 from gateway.call import Call
-from gateway.dialects.dialect import Dialect, NamingDialect
+from gateway.dialects.dialect import Dialect, names_earlier
 from gateway.earlier import earlier_calls, parsed
 from gateway.exchange import Exchange, ExchangeParts
 from gateway.habits.harness import harness_of
@@ -141,7 +141,7 @@ class Proxy:
         """The body, parsed once. Raises Refusal or ClientGone."""
         call.body = await read_whole(receive, call.headers, self._settings.max_body_bytes)
         dialect = call.dialect
-        if not isinstance(dialect, NamingDialect):
+        if not names_earlier(dialect):
             return await parsed(dialect.read, call.body)
         earlier = await earlier_calls(dialect, call.body, call.session, self._parts.store, self._parts.patience)
         return await parsed(partial(dialect.read_after, earlier=earlier), call.body)

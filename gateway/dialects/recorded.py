@@ -7,7 +7,7 @@ from typing import Final
 
 from adapters import schema
 from adapters.request import CanonicalRequest
-from gateway.dialects.dialect import BadRequest, Dialect, NamingDialect
+from gateway.dialects.dialect import BadRequest, Dialect, names_earlier
 from gateway.dialects.table import ENDPOINTS
 
 _BY_NAME: Final[Mapping[schema.Dialect, Dialect]] = {dialect.name: dialect for dialect in ENDPOINTS.values()}
@@ -20,7 +20,7 @@ def requests_of(session: Iterable[schema.Trace]) -> Callable[[schema.Trace], Can
     def request_of(trace: schema.Trace) -> CanonicalRequest | None:
         dialect, body = _BY_NAME[trace.dialect], trace.request.body or b""
         try:
-            return dialect.read_after(body, earlier) if isinstance(dialect, NamingDialect) else dialect.read(body)
+            return dialect.read_after(body, earlier) if names_earlier(dialect) else dialect.read(body)
         except BadRequest:
             return None
 
