@@ -158,7 +158,7 @@ class Call:
         prompt = completion.prompt_token_ids
         return {
             "served_model": completion.served_model,
-            "weight_version": completion.weight_version or _spanned(completion.choices) or self.weight_version,
+            "weight_version": _spanned(completion.choices) or completion.weight_version or self.weight_version,
             "prompt_token_ids": self._sent_prompt() if prompt is None else prompt,
             "choices": completion.choices,
             "usage": completion.usage,

@@ -176,3 +176,21 @@ async def test_a_version_that_an_engine_tells_of_its_answer_is_kept(tmp_path: Pa
         trace = await served.trace(await served.chat())
     assert trace["weight_version"] == "default"
     assert (trace["choices"][0]["weight_versions"] is not None) == spans
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_spans_stand_above_the_version_at_an_answers_end(tmp_path: Path, stream: bool) -> None:
+    """Where an engine tells both, the one that it ended with is not the one that sampled all."""
+    told = [{"version": "7", "start": 0, "end": 4}, {"version": "8", "start": 4, "end": 6}]
+
+    def tell(answer: dict[str, Any]) -> None:
+        for place in (answer.get("metadata"), *(choice.get("meta_info") for choice in answer["choices"])):
+            if place and "weight_versions" in place:
+                place |= {"weight_version": "8", "weight_versions": told}
+
+    server = ScriptedServer("sglang", reply=of_length(6))
+    server.script = lying(server.script, tell)
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        trace = await served.trace(await served.chat(stream=stream))
+    assert trace["weight_version"] == "mixed"
+    assert [span["version"] for span in trace["choices"][0]["weight_versions"]] == ["7", "8"]
