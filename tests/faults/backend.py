@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
-import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from adapters.scripts import SCRIPTS
@@ -24,8 +23,10 @@ from gateway.scripted.call import received
 from gateway.scripted.sending import Sending
 from tests.faults import canary
 from tests.faults.records import Emission
+from tests.gateway.twisted import lied
 
 TOKENS: Final = 6
+Spans = tuple[tuple[str, int, int], ...]
 Twist = Callable[[Sequence[Frame]], Sequence[Frame]]
 """Makes other frames of an answer's."""
 
@@ -39,6 +40,10 @@ class Order:
     twist: Twist | None = None
     sound: bool = True
     """What is made of the answer by `twist` still says the same."""
+    changes_at: int | None = None
+    """Before this token the weights change: those that the engine has by then sample the rest."""
+    padding: int = 0
+    """Characters more a token."""
     once: bool = False
     """A second try of the same call is answered as if nothing were."""
 
@@ -91,11 +96,11 @@ class Engine:
         if order.once and any(emission.number == number for emission in self.emissions):
             order = Order()
         serial = next(self._serials)
-        speech = canary.answer(number, order.tokens, serial)
+        speech = canary.answer(number, order.tokens, serial, padding=order.padding)
         answer = self._script().answer(asked, [speech], Stamp(f"{serial:032x}", 1795253488))
-        spans: tuple[tuple[str, int, int], ...] = ()
-        if b'"weight_version' in answer.body:
-            spans = ((self.weights, 0, order.tokens),)
+        spans = self._spans(order) if b'"weight_version' in answer.body else ()
+        if len(spans) > 1:
+            answer = _with_spans(answer, spans)
         emission = Emission(
             *(number, serial, asked.prompts[0], speech.ids, tuple(map(float, speech.logprobs)), speech.text("content")),
             weight_versions=spans,
@@ -110,6 +115,32 @@ class Engine:
         finally:
             emission.closed = time.monotonic()
             emission.let_go = call.finished is None
+
+    def _spans(self, order: Order) -> Spans:
+        if order.changes_at is None:
+            return ((self.weights, 0, order.tokens),)
+        return ((self.weights, 0, order.changes_at), (f"{self.weights}+1", order.changes_at, order.tokens))
+
+
+def _with_spans(answer: Answer, spans: Spans) -> Answer:
+    """The answer with these, wherever its engine tells them."""
+    told = [{"version": version, "start": start, "end": end} for version, start, end in spans]
+
+    def tell(value: object) -> None:
+        if isinstance(value, list):
+            for each in value:
+                tell(each)
+        elif isinstance(value, dict):
+            for name, each in value.items():
+                if name == "weight_versions" and each is not None:
+                    value[name] = told
+                elif name == "weight_version" and each is not None:
+                    value[name] = spans[-1][0]
+                else:
+                    tell(each)
+
+    frames = tuple(Frame(lied(frame.data, tell), frame.told) for frame in answer.frames)
+    return Answer(answer.status, frames, answer.content_type)
 
 
 def _counting(emission: Emission, answer: Answer, send: Send) -> Send:
@@ -154,8 +185,3 @@ async def running(engine: Engine, *, port: int = 0) -> AsyncIterator[str]:
     """The backend's URL while it runs on a loopback port of this process."""
     async with listening(engine, port=port) as url:
         yield url
-
-
-def question(number: int) -> msgspec.Raw:
-    """The message by which an agent asks for the answer of this call."""
-    return msgspec.Raw(b'{"role":"user","content":"%d"}' % number)

@@ -46,10 +46,11 @@ def logprobs(emission: int, tokens: int) -> tuple[float, ...]:
     return tuple(-((emission * 4099 + at) % 1_000_003 + 1) / 100_003 for at in range(tokens))
 
 
-def answer(number: int, tokens: int, emission: int) -> Speech:
-    """What is said to a call: never cut short, so that its end is its own."""
+def answer(number: int, tokens: int, emission: int, *, padding: int = 0) -> Speech:
+    """What is said to a call, with so many characters more a token, which mean nothing."""
     pairs = zip(sampled_ids(number, tokens), logprobs(emission, tokens), strict=True)
-    return Speech(tuple(Token(token_id, word(token_id), logprob, "content") for token_id, logprob in pairs))
+    more = "~" * padding
+    return Speech(tuple(Token(token_id, word(token_id) + more, logprob, "content") for token_id, logprob in pairs))
 
 
 def prompt(messages: Iterable[tuple[str, str]]) -> tuple[int, ...]:

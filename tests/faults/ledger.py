@@ -169,7 +169,11 @@ class Ledger:
         self._weights(wrong, row, emission)
 
     def _weights(self, wrong: Wrong, row: Row, emission: Emission) -> None:
-        if row.status != "ok" or not emission.weight_versions:
+        if row.status != "ok":
+            return
+        if not emission.weight_versions:
+            if row.weight_version is not None:
+                wrong(f"nobody told which weights sampled it, and it says {row.weight_version}")
             return
         versions = {version for version, _, _ in emission.weight_versions}
         expected = next(iter(versions)) if len(versions) == 1 else "mixed"

@@ -67,6 +67,10 @@ class World:
         self.heard.append(heard)
         return heard
 
+    def leave(self, session: str) -> None:
+        """The rollout is over; its connections and its history are let go."""
+        self.agents.pop(session).close()
+
     async def ask(self, path: str, *, gateway: int = 0, **query: object) -> Any:
         """A GET of the trainers' and administrators' API."""
         async with self.client(gateway) as client:
