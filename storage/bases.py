@@ -62,6 +62,15 @@ class Bases:
         while len(self._recent) > _MAX_CANDIDATES or (len(self._recent) > 1 and self._bytes > _MAX_BYTES):
             self._forget(next(iter(self._recent)))
 
+    def get(self, trace_id: str | None) -> Base | None:
+        return None if trace_id is None else self._recent.get(trace_id)
+
+    def __iter__(self) -> Iterator[Base]:
+        return iter(self._recent.values())
+
+    def __contains__(self, trace_id: str) -> bool:
+        return trace_id in self._recent
+
     def _by_prefix(self, payload: Payload, parent_trace_id: str | None) -> Base | None:
         """Cheap, and right for a conversation that grows; by its ids also where each body begins otherwise."""
         for base in self._likely_first(parent_trace_id):

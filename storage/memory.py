@@ -1,48 +1,56 @@
 """What the writer remembers of sessions, so that it need not ask the database again for each row.
 
 It is true as long as every write goes through the one who remembers; what a failed transaction touched is forgotten.
+
+Where several write to one database, a batch holds the rows of its sessions until it is committed, and each row says who
+wrote to its session last. Where that was somebody else, what has come since is learned anew, and nothing more: a trace
+that has ended never changes.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import BindParameter, Connection, bindparam, func, null, select, union_all
+from sqlalchemy import BindParameter, Connection, bindparam, func, null, select, union_all, update
 
 from adapters.schema import Session
-from storage import places
+from storage import histories, places
 from storage import sessions as session_rows
-from storage.bases import Base, Bases
+from storage.bases import Bases
 from storage.database import Database
-from storage.errors import CorruptTrace
-from storage.parents import Ends, unpack
-from storage.payloads import Payloads
+from storage.ids import new_id
+from storage.parents import Ends
 from storage.tables import sessions, tombstones, traces
 
-_log: Final = logging.getLogger(__name__)
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_SESSIONS: Final = 10_000
 _END_BYTES: Final = 300
-_RELOADED_BASES: Final = 4
 _NEW: Final = {"ended_seq": None, "key_hash": None}
 
 
 class SessionMemory:
     """One session: its next turn, its running calls, and (once a call has ended) what its prompts may go on from."""
 
-    __slots__ = ("bases", "ends", "next_turn", "session_id", "turns")
+    __slots__ = ("_missed", "_settled", "bases", "ends", "next_turn", "session_id", "turns")
 
     def __init__(self, session_id: str, next_turn: int) -> None:
         self.session_id = session_id
         self.next_turn = next_turn
         self.turns: dict[str, int] = {}
         """Turns of the calls that run, by trace id."""
-        self.ends: dict[int, Ends] | None = {} if next_turn == 0 else None
+        self.ends: dict[int, Ends] = {}
         """By attempt: a rollout that is tried again goes on from nothing of the attempt before."""
-        self.bases: Bases | None = Bases() if next_turn == 0 else None
+        self.bases = Bases()
+        self._missed = next_turn > 0
+        self._settled = 0
+        """All turns below it were known, or never will end, when they were read last."""
+
+    def missed(self, next_turn: int) -> None:
+        """Others wrote to it, and this is its next turn now."""
+        self.next_turn = next_turn
+        self._missed = True
 
     def turn_of(self, trace_id: str) -> int:
         """The turn that this call has, or gets."""
@@ -53,22 +61,26 @@ class SessionMemory:
         return turn
 
     def history(self, db: Connection, attempt: int) -> tuple[Ends, Bases]:
-        if self.ends is None or self.bases is None:
-            self.ends, self.bases = _read_ends(db, self.session_id), _read_bases(db, self.session_id)
+        """What there is to go on from and to be stored against, read where it is not known."""
+        if self._missed:
+            self._settled = histories.catch_up(db, self.session_id, self._settled, self.ends, self.bases)
+            self._missed = False
         return self.ends.setdefault(attempt, Ends()), self.bases
 
     def __len__(self) -> int:
         """In bytes, about."""
-        return len(self.bases or ()) + _END_BYTES * sum(map(len, (self.ends or {}).values()))
+        return len(self.bases) + _END_BYTES * sum(map(len, self.ends.values()))
 
 
 class Memory:
     """The sessions that were written to last, as many as fit."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database: Final = database
+        self._name: Final = new_id()
         insert = database.insert(sessions).on_conflict_do_nothing()
         self._insert_session = database.prepare(insert, sessions.c.keys())
+        self._sign = database.prepare(_SIGN, ("of", "by"))
         self._sessions: OrderedDict[str, SessionMemory] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._bytes = 0
@@ -77,12 +89,10 @@ class Memory:
         self, db: Connection, wanted: Iterable[str], new: Callable[[], Mapping[str, Session]]
     ) -> dict[str, SessionMemory]:
         """Those of the wanted sessions that are not deleted. `new` ones that do not exist are made."""
-        if not self._database.exclusive:
-            self._forget_all()
         wanted = sorted(wanted)  # Locks are taken in one order, or two gateways could wait for each other.
-        unknown = [session_id for session_id in wanted if session_id not in self._sessions]
-        if unknown:
-            self._learn(db, unknown, new())
+        while unknown := self._unknown(db, wanted):
+            if self._learn(db, unknown, new()):
+                break
         found = {}
         for session_id in wanted:
             if session_id in self._sessions:
@@ -104,23 +114,42 @@ class Memory:
         self._sessions.pop(session_id, None)
         self._bytes -= self._sizes.pop(session_id, 0)
 
-    def _forget_all(self) -> None:
-        self._sessions.clear()
-        self._sizes.clear()
-        self._bytes = 0
+    def _unknown(self, db: Connection, wanted: Sequence[str]) -> list[str]:
+        """Those to be learned of. Where others write too, they are kept from the rest until this transaction ends."""
+        if self._database.exclusive:
+            return [session_id for session_id in wanted if session_id not in self._sessions]
+        written_by = {session_id: writer for session_id, writer in db.execute(_HELD, {"wanted": wanted})}
+        for session_id in wanted:
+            if session_id not in written_by:  # Deleted, or not made yet.
+                self.forget(session_id)
+        return [
+            session_id
+            for session_id in wanted
+            if session_id not in self._sessions or written_by[session_id] != self._name
+        ]
 
-    def _learn(self, db: Connection, unknown: list[str], new: Mapping[str, Session]) -> None:
-        absent = dict.fromkeys(unknown)
-        for session_id, next_turn in db.execute(_KNOWN_OR_DELETED, {"unknown": unknown}):
-            del absent[session_id]
-            if next_turn is not None:
-                self._sessions[session_id] = SessionMemory(session_id, next_turn)
-        made = [new[session_id] for session_id in absent if session_id in new]
-        rows = (session_rows.to_row(session) | _NEW for session in made)
-        self._insert_session.execute(db, rows)
+    def _learn(self, db: Connection, unknown: list[str], new: Mapping[str, Session]) -> bool:
+        """False where others have made one of them at this moment, so that who wrote to them has to be asked again."""
+        found = db.execute(_KNOWN_OR_DELETED, {"unknown": unknown}).all()
+        self._remember(db, {session_id: next_turn for session_id, next_turn in found if next_turn is not None})
+        absent = set(unknown) - {session_id for session_id, _ in found}
+        made = [new[session_id] for session_id in unknown if session_id in absent and session_id in new]
+        rows = (session_rows.to_row(session) | _NEW | {"written_by": self._name} for session in made)
+        if self._insert_session.execute(db, rows) < len(made):
+            return False
         for session in made:
             places.give(db, session)
             self._sessions[session.session_id] = SessionMemory(session.session_id, 0)
+        return True
+
+    def _remember(self, db: Connection, present: Mapping[str, int]) -> None:
+        for session_id, next_turn in present.items():
+            if (known := self._sessions.get(session_id)) is not None:
+                known.missed(next_turn)
+            else:
+                self._sessions[session_id] = SessionMemory(session_id, next_turn)
+        if not self._database.exclusive:
+            self._sign.execute(db, [{"of": session_id, "by": self._name} for session_id in sorted(present)])
 
 
 # One look for both: a deleted session has no next turn. The others' is told by what they have: no row has it to keep.
@@ -132,36 +161,10 @@ _KNOWN_OR_DELETED: Final = union_all(
     select(sessions.c.session_id, _NEXT_TURN).where(sessions.c.session_id.in_(_UNKNOWN)),
     select(tombstones.c.session_id, null()).where(tombstones.c.session_id.in_(_UNKNOWN)),
 )
-
-
-def _read_ends(db: Connection, session_id: str) -> dict[int, Ends]:
-    rows = db.execute(
-        select(traces.c.attempt, traces.c.trace_id, traces.c.ends)
-        .where(traces.c.session_id == session_id, traces.c.ends.is_not(None))
-        .order_by(traces.c.trace_id)
-    )
-    found: dict[int, Ends] = {}
-    for attempt, trace_id, packed in rows:
-        of_attempt = found.setdefault(attempt, Ends())
-        for end in unpack(trace_id, packed):
-            of_attempt.add(end)
-    return found
-
-
-def _read_bases(db: Connection, session_id: str) -> Bases:
-    rows = db.execute(
-        select(traces)
-        .where(traces.c.session_id == session_id, traces.c.digest.is_not(None))
-        .order_by(traces.c.turn.desc())
-        .limit(_RELOADED_BASES)
-    ).all()
-    payloads = Payloads(db)
-    found = []
-    for row in reversed(rows):
-        try:
-            payload = payloads.of(row)
-        except CorruptTrace:  # Whoever reads that trace is told; those after it are stored against another.
-            _log.exception("trace %s of session %s can't be a base", row.trace_id, session_id)
-        else:
-            found.append(Base(row.trace_id, row.depth, payload.text, payload.ids))
-    return Bases(found)
+_HELD: Final = (
+    select(sessions.c.session_id, sessions.c.written_by)
+    .where(sessions.c.session_id.in_(bindparam("wanted", expanding=True)))
+    .order_by(sessions.c.session_id)
+    .with_for_update()
+)
+_SIGN: Final = update(sessions).where(sessions.c.session_id == bindparam("of")).values(written_by=bindparam("by"))

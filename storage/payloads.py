@@ -52,7 +52,7 @@ class Payloads:
         for link in reversed(links):
             text, ids = base if base is not None else (None, None)
             base = deltas.decode(link.text, text), deltas.decode(link.ids, ids) if link.ids else b""
-            self._remember(row.session_id, link.trace_id, base)
+            self.know(row.session_id, link.trace_id, *base)
         assert base is not None
         return base
 
@@ -69,11 +69,12 @@ class Payloads:
             self._known.move_to_end((session_id, trace_id))
         return known
 
-    def _remember(self, session_id: str, trace_id: str, known: tuple[bytes, bytes]) -> None:
+    def know(self, session_id: str, trace_id: str, text: bytes, ids: bytes) -> None:
+        """What this trace's are, so that they need not be read where others are stored against it."""
         if (session_id, trace_id) in self._known:
             return
-        self._known[session_id, trace_id] = known
-        self._known_bytes += sum(map(len, known))
+        self._known[session_id, trace_id] = text, ids
+        self._known_bytes += len(text) + len(ids)
         while self._known_bytes > _CACHE_BYTES and len(self._known) > 1:
             _, forgotten = self._known.popitem(last=False)
             self._known_bytes -= sum(map(len, forgotten))

@@ -21,8 +21,11 @@ _AS_THEY_ARE: Final = (Boolean, Float, LargeBinary)
 """SQLAlchemy would turn each such value into one of the kind that it is; every driver takes bools, floats and bytes."""
 
 
-def execute(db: Connection, sql: str, rows: Sequence[tuple[Any, ...]] | None = None) -> None:
-    """What `exec_driver_sql` does, but for its account of what it does. Raises SQLAlchemy's DBAPIError."""
+def execute(db: Connection, sql: str, rows: Sequence[tuple[Any, ...]] | None = None) -> int:
+    """What `exec_driver_sql` does, but for its account of what it does: it gives how many rows it wrote.
+
+    Raises SQLAlchemy's DBAPIError.
+    """
     refused = db.dialect.loaded_dbapi.Error
     cursor = db.connection.cursor()
     try:
@@ -30,6 +33,7 @@ def execute(db: Connection, sql: str, rows: Sequence[tuple[Any, ...]] | None = N
             cursor.execute(sql)
         else:
             cursor.executemany(sql, rows)
+        return int(cursor.rowcount)
     except refused as exc:
         raise DBAPIError.instance(sql, rows, exc, refused, dialect=db.dialect) from exc
     finally:
@@ -90,10 +94,10 @@ class Statement:
             and (process := kind.dialect_impl(dialect).bind_processor(dialect)) is not None
         ]
 
-    def execute(self, db: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
-        """In the caller's transaction. Raises SQLAlchemy's DBAPIError."""
-        if parameters := [self._parameters(row) for row in rows]:
-            execute(db, self._sql, parameters)
+    def execute(self, db: Connection, rows: Iterable[Mapping[str, Any]]) -> int:
+        """In the caller's transaction. Gives how many rows were written. Raises SQLAlchemy's DBAPIError."""
+        parameters = [self._parameters(row) for row in rows]
+        return execute(db, self._sql, parameters) if parameters else 0
 
     def _parameters(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         values = list(self._values(row))

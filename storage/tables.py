@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     DateTime,
@@ -20,11 +21,12 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Row,
-    String,
     Table,
     TypeDecorator,
     text,
 )
+
+from storage.texts import Text, Word
 
 metadata: Final = MetaData()
 
@@ -46,7 +48,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Words(TypeDecorator[tuple[str, ...]]):
@@ -59,26 +63,30 @@ class Words(TypeDecorator[tuple[str, ...]]):
         return None if value is None else tuple(value)
 
 
+# SQLite's integers are of any size as it is.
+_Count: Final = Integer().with_variant(BigInteger, "postgresql")
 # Of ended sessions alone, so that a session's making pays nothing for these indexes.
 _ENDED: Final = text("ended_seq IS NOT NULL")
 
 sessions: Final = Table(
     "sessions",
     metadata,
-    Column("session_id", String, primary_key=True),
-    Column("run_id", String),
-    Column("group_id", String),
+    Column("session_id", Text, primary_key=True),
+    Column("run_id", Text),
+    Column("group_id", Text),
     Column("group_size", Integer),
-    Column("status", String, nullable=False),
+    Column("status", Word, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
-    Column("capture", String),
-    Column("purpose", String),
+    Column("capture", Word),
+    Column("purpose", Word),
     Column("attempt", Integer, nullable=False),
-    Column("backend", String),
+    Column("backend", Text),
     Column("implicit", Boolean, nullable=False),
     # Its place among all that have ended, null while it is open. A second end keeps it.
-    Column("ended_seq", Integer),
+    Column("ended_seq", _Count),
+    # Whose memory of its traces is true: the writer's that wrote the last of them. Null where there is but one.
+    Column("written_by", Text),
     Column("key_hash", LargeBinary),
     # JSON: metadata, rewards, sampling, budgets.
     Column("details", LargeBinary, nullable=False),
@@ -93,58 +101,58 @@ sessions: Final = Table(
 counters: Final = Table(
     "counters",
     metadata,
-    Column("name", String, primary_key=True),
-    Column("value", Integer, nullable=False),
+    Column("name", Text, primary_key=True),
+    Column("value", _Count, nullable=False),
 )
 
 tombstones: Final = Table(
     "tombstones",
     metadata,
-    Column("session_id", String, primary_key=True),
+    Column("session_id", Text, primary_key=True),
     Column("deleted_at", UtcDateTime, nullable=False),
 )
 
 traces: Final = Table(
     "traces",
     metadata,
-    Column("session_id", String, primary_key=True),
-    Column("trace_id", String, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("trace_id", Text, primary_key=True),
     Column("turn", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("parent_trace_id", String),
+    Column("parent_trace_id", Text),
     Column("parent_index", Integer),
-    Column("retry_of", String),
-    Column("dialect", String, nullable=False),
-    Column("model", String),
-    Column("served_model", String),
-    Column("status", String, nullable=False),
+    Column("retry_of", Text),
+    Column("dialect", Word, nullable=False),
+    Column("model", Text),
+    Column("served_model", Text),
+    Column("status", Word, nullable=False),
     Column("http_status", Integer),
-    Column("purpose", String, nullable=False),
-    Column("backend", String),
-    Column("engine", String),
-    Column("engine_version", String),
-    Column("plan", String),
-    Column("weight_version", String),
+    Column("purpose", Word, nullable=False),
+    Column("backend", Text),
+    Column("engine", Text),
+    Column("engine_version", Text),
+    Column("plan", Word),
+    Column("weight_version", Text),
     Column("usage_estimated", Boolean, nullable=False),
-    Column("fidelity", String, nullable=False),
-    Column("fidelity_reason", String),
-    Column("source", String),
-    Column("logprobs_fidelity", String, nullable=False),
-    Column("logprobs_reason", String),
-    Column("logprobs_mode", String),
+    Column("fidelity", Word, nullable=False),
+    Column("fidelity_reason", Text),
+    Column("source", Text),
+    Column("logprobs_fidelity", Word, nullable=False),
+    Column("logprobs_reason", Text),
+    Column("logprobs_mode", Word),
     Column("started_at", UtcDateTime, nullable=False),
     Column("first_token_ms", Float),
     Column("duration_ms", Float),
-    Column("request_id", String),
-    Column("gateway_id", String),
+    Column("request_id", Text),
+    Column("gateway_id", Text),
     Column("schema_version", Integer, nullable=False),
     # What budgets are counted by: of calls that have ended.
     Column("prompt_tokens", Integer),
     Column("completion_tokens", Integer),
     # By which a call that its client sends again is known.
-    Column("idempotency_key", String),
+    Column("idempotency_key", Text),
     # The trace that `ids` and `text` are stored against, and how many bases deep this one stands.
-    Column("base_trace_id", String),
+    Column("base_trace_id", Text),
     Column("depth", Integer, nullable=False),
     # Of the payload below; null until the call has ended.
     Column("digest", LargeBinary),
@@ -168,20 +176,20 @@ Index(
 claims: Final = Table(
     "claims",
     metadata,
-    Column("claim_id", String, primary_key=True),
-    Column("consumer", String, nullable=False),
-    Column("unit", String, nullable=False),
-    Column("status", String, nullable=False),
+    Column("claim_id", Text, primary_key=True),
+    Column("consumer", Text, nullable=False),
+    Column("unit", Word, nullable=False),
+    Column("status", Word, nullable=False),
     Column("leased_until", UtcDateTime, nullable=False),
 )
 
 deliveries: Final = Table(
     "deliveries",
     metadata,
-    Column("session_id", String, primary_key=True),
-    Column("consumer", String, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("consumer", Text, primary_key=True),
     # The claim that has it or had it last, and whose lease counts until it is delivered.
-    Column("claim_id", String, nullable=False),
+    Column("claim_id", Text, nullable=False),
     Column("delivered_at", UtcDateTime),
     Index("ix_deliveries_claim_id", "claim_id", "session_id"),
 )
@@ -189,7 +197,7 @@ deliveries: Final = Table(
 gateways: Final = Table(
     "gateways",
     metadata,
-    Column("gateway_id", String, primary_key=True),
+    Column("gateway_id", Text, primary_key=True),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("spool_depth", Integer, nullable=False),
 )
@@ -197,14 +205,14 @@ gateways: Final = Table(
 backends: Final = Table(
     "backends",
     metadata,
-    Column("name", String, primary_key=True),
-    Column("url", String, nullable=False),
-    Column("engine", String),
-    Column("version", String),
-    Column("variant", String),
+    Column("name", Text, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("engine", Text),
+    Column("version", Text),
+    Column("variant", Word),
     Column("features", Words, nullable=False),
     Column("models", Words, nullable=False),
-    Column("tokenizer", String),
+    Column("tokenizer", Text),
     # The name of the environment variable that has the key; never the key.
-    Column("api_key_env", String),
+    Column("api_key_env", Text),
 )

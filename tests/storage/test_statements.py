@@ -22,7 +22,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def rows(*session_ids: str) -> list[dict[str, object]]:
-    own = {"ended_seq": None, "key_hash": b"\x00\xff"}
+    own = {"ended_seq": None, "written_by": None, "key_hash": b"\x00\xff"}
     return [session_rows.to_row(session(name)) | own for name in session_ids]
 
 

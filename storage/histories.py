@@ -1,0 +1,56 @@
+"""What a session's prompts may go on from and be stored against, read from its traces: all, or what is new of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, select
+
+from storage.bases import Base, Bases
+from storage.errors import CorruptTrace
+from storage.parents import Ends, unpack
+from storage.payloads import Payloads
+from storage.tables import AnyRow, traces
+
+_log: Final = logging.getLogger(__name__)
+_RELOADED_BASES: Final = 4
+
+_c: Final = traces.c
+_SINCE: Final = (_c.trace_id, _c.attempt, _c.turn, _c.status, _c.ends, _c.digest.is_not(None).label("has_payload"))
+
+
+def catch_up(db: Connection, session_id: str, settled: int, ends: dict[int, Ends], bases: Bases) -> int:
+    """Learn of what has ended from the turn `settled` on. Gives the turn from which on to look the next time."""
+    wanted = select(*_SINCE).where(_c.session_id == session_id, _c.turn >= settled)
+    rows = db.execute(wanted.order_by(_c.turn)).all()
+    # Of two equal ends the one that began later is to be known, as everywhere.
+    for row in sorted(rows, key=lambda row: str(row.trace_id)):
+        of_attempt = ends.setdefault(row.attempt, Ends())
+        for end in unpack(row.trace_id, row.ends or b""):
+            of_attempt.add(end)
+    latest = [row.trace_id for row in rows if row.has_payload][-_RELOADED_BASES:]
+    if new := [trace_id for trace_id in latest if trace_id not in bases]:
+        _add_bases(db, session_id, new, bases)
+    running = [row.turn for row in rows if row.status == "running"]
+    return min(running, default=rows[-1].turn + 1 if rows else settled)
+
+
+def _add_bases(db: Connection, session_id: str, trace_ids: Sequence[str], bases: Bases) -> None:
+    payloads = Payloads(db)
+    for known in bases:
+        payloads.know(session_id, known.trace_id, known.text, known.ids)
+    wanted = select(traces).where(_c.session_id == session_id, _c.trace_id.in_(trace_ids)).order_by(_c.turn)
+    for row in db.execute(wanted).all():
+        if (base := _base(row, payloads)) is not None:
+            bases.add(base, extended=bases.get(row.base_trace_id))
+
+
+def _base(row: AnyRow, payloads: Payloads) -> Base | None:
+    try:
+        payload = payloads.of(row)
+    except CorruptTrace:  # Whoever reads that trace is told; those after it are stored against another.
+        _log.exception("trace %s of session %s can't be a base", row.trace_id, row.session_id)
+        return None
+    return Base(row.trace_id, row.depth, payload.text, payload.ids)
