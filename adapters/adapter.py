@@ -9,9 +9,11 @@ from adapters.answer_shape import Chunk, WholeAnswer
 from adapters.detect import Configured, Question, Replies, Reply
 from adapters.openai_shape import Shape
 from adapters.plan import Plan
+from adapters.prompts import ReadIds
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion
 from adapters.server import Known, Server
+from adapters.token_ids import TokenIds
 
 
 class Adapter(Protocol):
@@ -58,8 +60,11 @@ class Adapter(Protocol):
         """A whole body. Raises NotJSON."""
         ...
 
-    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
-        """One reading for folded streams and whole bodies. Never raises for what an engine says."""
+    def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
+        """One reading for folded streams and whole bodies. Never raises for what an engine says.
+
+        `prompt_ids` reads the prompt's.
+        """
         ...
 
     def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:

@@ -18,11 +18,13 @@ from adapters.fold import Fold
 from adapters.moulding import Moulds, Run
 from adapters.openai_shape import deltas
 from adapters.plan import Plan
+from adapters.prompts import ReadIds
 from adapters.raw import Fields, NotJSON, join_object, mend, open_object
 from adapters.retokenize import with_usage
 from adapters.schema import Completion, Error, Usage, Verdict
 from adapters.sse import MAX_EVENT, Event, EventTooLarge, SSEDecoder
 from adapters.strip import Stripper
+from adapters.token_ids import TokenIds
 from adapters.verdict import verdict
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -64,15 +66,18 @@ class AnswerReader:
         adapter: Adapter | None = None,
         typed: bool = True,
         relays: bool = True,
+        prompt_ids: ReadIds = TokenIds.from_json,
         max_event: int = MAX_EVENT,
     ) -> None:
         """`typed=False` leaves the deltas out: then chunks alike need not be opened, and are one piece together.
 
         `relays=False` leaves the agent's bytes out, for a dialect that reads deltas and completions alone.
+        `prompt_ids` reads the ids of the prompt.
         """
         self._plan = plan
         self._adapter = adapter or adapter_for(plan.server.engine)
         self._typed = typed
+        self._prompt_ids = prompt_ids
         self._decoder = SSEDecoder(max_event)
         self._fold = Fold(self._adapter.shape.rules, plan.request.expected_choices)
         self._stripper = Stripper(plan, self._adapter.shape)
@@ -240,7 +245,7 @@ class AnswerReader:
         return piece.client if piece is not None else b""
 
     def _completed(self, answer: WholeAnswer) -> Completion:
-        return with_usage(self._adapter.read(answer, self._plan), self._plan.request)
+        return with_usage(self._adapter.read(answer, self._plan, self._prompt_ids), self._plan.request)
 
     def _usage_chunk(self, completion: Completion) -> bytes:
         if not self._owes_usage or not completion.usage_estimated or completion.usage is None:

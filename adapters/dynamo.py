@@ -34,6 +34,7 @@ from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
 from adapters.probe import member
+from adapters.prompts import ReadIds
 from adapters.raw import TRUE, NotJSON, join_object, open_object, text, told
 from adapters.request import CanonicalRequest
 from adapters.rules import First, FirstOfAny, Joined, members
@@ -154,9 +155,9 @@ class Dynamo(OpenAIEngine):
         beside = ChunkChoice(choice.index, choice.fields, choice.delta, {NVEXT: nvext})
         return Chunk(chunk.root, (beside,), chunk.error, chunk.odd)
 
-    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+    def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         nvext = _opened(answer.root.get(NVEXT))
-        completion = super().read(replace(answer, beside=_beside(answer, plan.request, nvext)), plan)
+        completion = super().read(replace(answer, beside=_beside(answer, plan.request, nvext)), plan, prompt_ids)
         mode = completion.logprobs_mode
         if mode is not None and PROCESSED_LOGPROBS not in plan.server.features:
             mode = _LOGPROBS_MODES.get(plan.server.variant)

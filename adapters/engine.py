@@ -13,11 +13,13 @@ from adapters.draft import Draft
 from adapters.errors import read_error
 from adapters.openai_shape import Shape, open_answer, open_chunk
 from adapters.plan import Plan
+from adapters.prompts import ReadIds
 from adapters.raw import integer, join_object, open_object, text
 from adapters.read import read_answer
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion, LogprobsMode, PlanMode
 from adapters.server import Known, Server
+from adapters.token_ids import TokenIds
 
 Version = tuple[int, ...]
 
@@ -124,9 +126,9 @@ class OpenAIEngine:
     def open_answer(self, body: bytes, plan: Plan) -> WholeAnswer:
         return open_answer(body, plan.request.expected_choices)
 
-    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+    def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         mode = "processed" if PROCESSED_LOGPROBS in plan.server.features else self.logprobs_mode
-        return read_answer(answer, plan, self.shape, mode)
+        return read_answer(answer, plan, self.shape, mode, prompt_ids)
 
     def refused(self, plan: Plan, status: int, body: bytes) -> Server | None:
         if status not in (400, 422):

@@ -15,11 +15,13 @@ from adapters.engine import OpenAIEngine, mode_where_streams_lose, path_of
 from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
+from adapters.prompts import ReadIds
 from adapters.raw import text
 from adapters.read import read_answer
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion
 from adapters.server import Server
+from adapters.token_ids import TokenIds
 
 SHAPE: Final = Shape(
     sources=(
@@ -73,10 +75,10 @@ class MlxLm(OpenAIEngine):
             draft.ask_usage()
         return draft.plan(mode, path_of(request), reason, without)
 
-    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+    def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         if plan.request.top_logprobs:
             return read_answer(answer, plan, _TEXT_ALONE)
-        return super().read(answer, plan)
+        return super().read(answer, plan, prompt_ids)
 
 
 def _without_ids(request: CanonicalRequest) -> str | None:

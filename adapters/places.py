@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw
 
+from adapters.prompts import ReadIds
 from adapters.raw import NotJSON, decode, open_array, open_object, told
 from adapters.token_ids import TokenIds
 
@@ -100,10 +101,10 @@ class Place:
         except ValueError as exc:
             raise self._bad(exc) from exc
 
-    def token_ids(self, raw: Raw) -> TokenIds:
+    def token_ids(self, raw: Raw, read: ReadIds = TokenIds.from_json) -> TokenIds:
         """The ids of what `find` found, where they stand as such. Raises BadValue."""
         try:
-            return TokenIds.from_json(raw)
+            return read(raw)
         except ValueError as exc:
             raise self._bad(exc) from exc
 

@@ -12,6 +12,7 @@ from adapters.answer_shape import WholeAnswer
 from adapters.openai_shape import Shape, loose_text, reasoning_of, stop_reason_of
 from adapters.places import BadValue, Place
 from adapters.plan import Plan
+from adapters.prompts import ReadIds
 from adapters.raw import TRUE, NotJSON, decode, integer, open_object, text, told
 from adapters.routed_experts import routed_experts
 from adapters.schema import Choice, Completion, LogprobsMode, RoutedExperts, ToolCall, Usage, WeightSpan
@@ -22,16 +23,23 @@ from adapters.tools import tool_calls
 _NO_IDS: Final = "there are no token ids that logprobs could belong to"
 
 
-def read_answer(answer: WholeAnswer, plan: Plan, shape: Shape, logprobs_mode: LogprobsMode = "raw") -> Completion:
+def read_answer(
+    answer: WholeAnswer,
+    plan: Plan,
+    shape: Shape,
+    logprobs_mode: LogprobsMode = "raw",
+    prompt_ids: ReadIds = TokenIds.from_json,
+) -> Completion:
     """Never raises for what an engine may say: what cannot be read is null, and an anomaly says so."""
-    return _Reading(answer, plan, shape).completion(logprobs_mode)
+    return _Reading(answer, plan, shape, prompt_ids).completion(logprobs_mode)
 
 
 class _Reading:
-    def __init__(self, answer: WholeAnswer, plan: Plan, shape: Shape) -> None:
+    def __init__(self, answer: WholeAnswer, plan: Plan, shape: Shape, prompt_ids: ReadIds) -> None:
         self.answer = answer
         self.request = plan.request
         self.shape = shape
+        self.prompt_ids = prompt_ids
         self.asked = plan.logprobs_asked
         self.anomalies = list(answer.anomalies)
         self.indexes = [integer(fields.get("index")) or 0 for fields in answer.choices]
@@ -128,7 +136,7 @@ class _Reading:
             if raw is None:
                 return None
             if self.prompt_read is None or self.prompt_read[0] != raw:
-                self.prompt_read = raw, place.token_ids(raw)
+                self.prompt_read = raw, place.token_ids(raw, self.prompt_ids)
             return self.prompt_read[1]
         except BadValue as exc:
             self.anomalies.append(f"prompt: {exc}")

@@ -15,6 +15,7 @@ from adapters.detect import Question, Replies
 from adapters.draft import Draft, Flag
 from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine
 from adapters.plan import Plan, Strip
+from adapters.prompts import ReadIds
 from adapters.raw import TRUE, text
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion, LogprobsMode, PlanMode
@@ -33,6 +34,7 @@ from adapters.sglang_features import (
 from adapters.sglang_generate import GENERATE, generated, open_frame, open_generated
 from adapters.sglang_meta import lifted, with_meta
 from adapters.sglang_shape import SHAPE
+from adapters.token_ids import TokenIds
 
 _PROMPT_TOKEN_IDS: Final = Flag(
     "prompt_token_ids", "return_prompt_token_ids", Strip(choice=frozenset({"prompt_token_ids"}))
@@ -133,11 +135,11 @@ class Sglang(OpenAIEngine):
     def open_answer(self, body: bytes, plan: Plan) -> WholeAnswer:
         return open_generated(body) if plan.path == GENERATE else super().open_answer(body, plan)
 
-    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+    def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         if plan.path == GENERATE:
             answer = generated(answer, plan.request)
         answer = lifted(answer)
-        completion = with_meta(super().read(answer, plan), answer)
+        completion = with_meta(super().read(answer, plan, prompt_ids), answer)
         if completion.logprobs_mode is not None and ORIGINAL_LOGPROBS in plan.server.features:
             return replace(completion, logprobs_mode="raw")
         return completion

@@ -20,11 +20,13 @@ from adapters.openai_shape import Shape
 from adapters.places import Place, Source
 from adapters.plan import Plan, Strip
 from adapters.probe import chat_probe, member, probed
+from adapters.prompts import ReadIds
 from adapters.raw import TRUE, join_array, join_object, open_array, open_object, told
 from adapters.request import CanonicalRequest
 from adapters.rules import First, Joined, Last
 from adapters.schema import Capture, Completion, PlanMode
 from adapters.server import Server
+from adapters.token_ids import TokenIds
 from adapters.vllm_surfaces import read_surface
 
 NO_PARSERS: Final = "no_parsers"
@@ -129,9 +131,9 @@ class Vllm(OpenAIEngine):
     def counting(self, request: CanonicalRequest) -> Question | None:
         return super().counting(_with_thoughts(request))
 
-    def read(self, answer: WholeAnswer, plan: Plan) -> Completion:
+    def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         surface = read_surface(answer, plan)
-        return surface if surface is not None else super().read(answer, plan)
+        return surface if surface is not None else super().read(answer, plan, prompt_ids)
 
 
 def _mode(request: CanonicalRequest, server: Server, capture: Capture) -> tuple[PlanMode, str | None]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from adapters.answer import AnswerReader, Outcome
 from adapters.overflow import overflow_of
 from adapters.plan import Plan
+from adapters.prompts import ToldPrompts
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Error, Trace
 from gateway.agent_answer import AgentAnswer
@@ -72,6 +73,7 @@ class ExchangeParts:
     patience: Patience
     settings: ExchangeSettings
     counters: Counters
+    prompts: ToldPrompts = field(default_factory=ToldPrompts)
 
 
 class Exchange:
@@ -178,15 +180,21 @@ class Exchange:
 
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
-        reader = AnswerReader(dispatched.plan, typed=responder.reads_deltas, relays=responder.reads_bytes)
+        session_id = self._call.session.session_id
+        prompt = self._parts.prompts.of(session_id)
+        reader = AnswerReader(
+            dispatched.plan, typed=responder.reads_deltas, relays=responder.reads_bytes, prompt_ids=prompt
+        )
         if not dispatched.answer.is_event_stream:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
+            self._parts.prompts.keep(session_id, prompt)
             return self._whole(await self._retokenized(reader, outcome, dispatched), responder)
         self._reader = reader
         passes = responder if dispatched.plan.mode == "streamed" else None
         held, error = await self._stream(dispatched.answer, reader, passes)
         outcome = await self._retokenized(reader, reader.finish(), dispatched)
+        self._parts.prompts.keep(session_id, prompt)
         if error is None:
             error = outcome.completion.error
         if error is None and not outcome.finished:
