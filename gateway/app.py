@@ -20,6 +20,7 @@ from gateway.detection import Detection
 from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
+from gateway.followed_backends import Followed, followed
 from gateway.habits.budgets import Budgets
 from gateway.habits.habits import Habits
 from gateway.habits.retries import Retries
@@ -113,6 +114,9 @@ async def opened(
         stack.callback(retokenizer.close)
         await retokenizer.warm(backend.tokenizer for backend in settings.backends if backend.tokenizer is not None)
         await stack.enter_async_context(introduced(backends))
+        if store.shared:
+            ask = partial(patience.wait_for, store.backends)
+            await stack.enter_async_context(followed(Followed(backends, environ), backends, ask))
         exchange = ExchangeParts(
             sessions=sessions,
             store=store,
@@ -159,6 +163,7 @@ async def opened(
                 settings=settings,
                 counters=counters,
                 gateway_id=gateway_id,
+                patience=patience,
                 environ=environ,
                 stopping=stopping,
             )

@@ -64,7 +64,7 @@ def serve(
         str | None, typer.Option(metavar="exact|ids|stream", help="What may be given up for a stream.")
     ] = None,
     public_url: Annotated[str | None, typer.Option(help="Where agents reach it, behind a proxy.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes: 1 in this version.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes on one port; above 1 on PostgreSQL alone.")] = None,
     ready_file: Annotated[Path | None, typer.Option(help='Gets {"url": …, "pid": …} when the gateway listens.')] = None,
     log_level: Annotated[str | None, typer.Option(metavar="debug|info|warning|error")] = None,
 ) -> None:

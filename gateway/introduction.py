@@ -24,10 +24,10 @@ async def introduced(backends: Backends) -> AsyncIterator[None]:
 
 
 async def introduce(backends: Backends) -> None:
-    await asyncio.gather(*(_introduce(backend, backends) for backend in backends.all()))
+    await asyncio.gather(*(introduce_one(backend, backends) for backend in backends.all()))
 
 
-async def _introduce(backend: Backend, backends: Backends) -> None:
+async def introduce_one(backend: Backend, backends: Backends) -> None:
     await backends.know(backend)
     if backend.server is None:
         logger.warning(

@@ -21,13 +21,13 @@ async def known_backends(settings: Settings, store: Store, environ: Mapping[str,
         if stored.name in backends:
             continue
         try:
-            backends[stored.name] = Backend(_settings_of(stored, environ), source="api")
+            backends[stored.name] = Backend(settings_of(stored, environ), source="api")
         except SettingsError as exc:
             # One that can't serve must not keep the others from it.
             logger.error("backend %s, added over HTTP, is left out: %s", stored.name, exc)
     return list(backends.values())
 
 
-def _settings_of(stored: StoredBackend, environ: Mapping[str, str]) -> BackendSettings:
+def settings_of(stored: StoredBackend, environ: Mapping[str, str]) -> BackendSettings:
     """Raises SettingsError where the variable that has its key is not set, or this version has a word no more."""
     return BackendSettings.of(asdict(stored)).with_key_from(environ)

@@ -118,7 +118,7 @@ class Memory:
         """Those to be learned of. Where others write too, they are kept from the rest until this transaction ends."""
         if self._database.exclusive:
             return [session_id for session_id in wanted if session_id not in self._sessions]
-        written_by = dict(db.execute(_HELD, {"wanted": wanted}).tuples().all())
+        written_by = dict(db.execute(_HELD, {"wanted": wanted}).all())
         for session_id in wanted:
             if session_id not in written_by:  # Deleted, or not made yet.
                 self.forget(session_id)

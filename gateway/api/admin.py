@@ -20,7 +20,7 @@ from gateway.settings import Settings, redacted
 from gateway.upstream import UpstreamError
 from gateway.version import gateway_version
 from storage.errors import StorageError
-from storage.records import StoreCounts
+from storage.records import GatewayHeard, StoreCounts
 
 router = APIRouter(prefix="/admin", tags=["administration"])
 
@@ -50,8 +50,11 @@ class GatewayStatus:
     started_at: datetime
     uptime_seconds: float
     calls: CallCounts
+    """All numbers are this process's own: with `--workers`, or behind a balancer, whichever was asked."""
     store: StoreCounts
     backends: tuple[BackendStatus, ...]
+    gateways: tuple[GatewayHeard, ...] | None
+    """All that write to this database, as last heard of, this one too; null where the database can't tell."""
     settings: Mapping[str, Any]
 
 
@@ -111,9 +114,17 @@ async def status(parts: Parts) -> Response:
         calls=CallCounts(counters.answered, counters.recorded, counters.in_flight),
         store=parts.store.counts(),
         backends=_statuses(parts),
+        gateways=await _gateways(parts),
         settings=_public(parts.settings),
     )
     return json_answer(told)
+
+
+async def _gateways(parts: ApiParts) -> tuple[GatewayHeard, ...] | None:
+    try:
+        return await parts.patience.wait_for(parts.store.gateways)
+    except StorageError:
+        return None  # What else there is to tell is wanted most just then.
 
 
 def _statuses(parts: ApiParts) -> tuple[BackendStatus, ...]:

@@ -14,12 +14,14 @@ from adapters.schema import Session, Trace
 from adapters.token_ids import TokenIds
 from gateway.backends import Backends
 from gateway.exchange import Counters
+from gateway.patience import Patience
 from gateway.sessions import Sessions
 from gateway.settings import Settings
 from storage.records import (
     Claim,
     ClaimRequest,
     EndedQuery,
+    GatewayHeard,
     Group,
     GroupQuery,
     Page,
@@ -44,6 +46,7 @@ class ApiStore(Protocol):
     async def acknowledge(self, claim_id: str) -> Claim: ...
     async def release(self, claim_id: str) -> Claim: ...
     async def extend_claim(self, claim_id: str, lease_s: float) -> Claim: ...
+    async def gateways(self) -> tuple[GatewayHeard, ...]: ...
     async def add_backend(self, backend: StoredBackend) -> None: ...
     async def remove_backend(self, name: str) -> bool: ...
     def counts(self) -> StoreCounts: ...
@@ -72,6 +75,7 @@ class ApiParts:
     settings: Settings
     counters: Counters
     gateway_id: str
+    patience: Patience = field(default_factory=Patience)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Where the keys of backends that an administrator adds stand, by their `api_key_env`."""
     stopping: Callable[[], bool] = lambda: False

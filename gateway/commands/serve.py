@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,16 @@ class CannotServe(CommandFailed):
 
 def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]) -> None:
     """Serve until told to stop. Raises CannotServe."""
-    from gateway.app import create_app
-
     _log(settings.log_level)
     # Arrow's own allocator keeps what exports have used, some 40 MB. It is asked for when Arrow is first imported.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    if settings.workers > 1:
+        from gateway.commands.workers import serve_with_workers
+
+        serve_with_workers(settings, ready_file=ready_file, announce=announce)
+        return
+    from gateway.app import create_app
+
     run(create_app(settings, os.environ), settings, ready_file=ready_file, announce=announce)
 
 
@@ -49,6 +55,15 @@ def run(
     gateway: Gateway, settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]
 ) -> None:
     """The same with a gateway that is made already."""
+    with announced(settings, ready_file=ready_file, announce=announce) as (listener, ready):
+        serve_on(gateway, settings, listener, ready)
+
+
+@contextmanager
+def announced(
+    settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]
+) -> Iterator[tuple[socket.socket, Callable[[], None]]]:
+    """A listener, and what to call once it is served: it says where that is. Raises CannotServe."""
     if ready_file is not None:
         remove_ready_file(ready_file)  # One that a killed gateway left names a dead process.
     listener = listen(settings.host, settings.port)
@@ -59,18 +74,23 @@ def run(
         if ready_file is not None:
             write_ready_file(ready_file, url)
 
+    try:
+        yield listener, ready
+    finally:
+        listener.close()
+        if ready_file is not None:
+            remove_ready_file(ready_file)
+
+
+def serve_on(gateway: Gateway, settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """One gateway in this process, until it is told to stop. Raises CannotServe."""
     server = Server(gateway, stop_grace=settings.stop_grace, backlog=BACKLOG, on_ready=ready)
     try:
         server.run(sockets=[listener])
     except SystemExit as exc:  # uvicorn's way to say that the application did not start.
         raise CannotServe(str(server.failure or "the gateway could not start; see above")) from exc
-    else:
-        if server.failure is not None:
-            raise server.failure
-    finally:
-        listener.close()
-        if ready_file is not None:
-            remove_ready_file(ready_file)
+    if server.failure is not None:
+        raise server.failure
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -97,7 +97,10 @@ class Settings(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"two backends are named {name!r}: give each a name of its own with name=")
         if self.workers > 1:
-            raise ValueError(too_many_workers(self.workers))
+            from storage.location import is_postgres  # Here, for it would bring SQLAlchemy to every command.
+
+            if not is_postgres(self.database):
+                raise ValueError(needs_postgres(self.workers))
         if not self.keys and not is_loopback(self.host):
             raise ValueError(
                 f"host {self.host} can be reached from other machines and no keys are configured: set "
@@ -114,8 +117,8 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def too_many_workers(workers: int) -> str:
+def needs_postgres(workers: int) -> str:
     return (
-        f"--workers {workers}: this version stores in SQLite alone, which takes one gateway process; start it "
-        "without --workers, or several gateways with a --database and a --port each"
+        f"--workers {workers}: SQLite takes one gateway process; start it without --workers, or let the workers share "
+        "a PostgreSQL: --database postgresql://user@host/name"
     )

@@ -80,7 +80,7 @@ def test_help_waits_for_no_server() -> None:
             "rollout-gateway: --backend: option 'engin' of backend http://a is unknown",
         ),
         (["--capture", "exactly"], "rollout-gateway: --capture: Input should be 'exact', 'ids' or 'stream'"),
-        (["--workers", "2"], "rollout-gateway: --workers 2: this version stores in SQLite alone"),
+        (["--workers", "2"], "rollout-gateway: --workers 2: SQLite takes one gateway process"),
         (["--host", "0.0.0.0"], "set ROLLOUT_GATEWAY_KEYS"),  # noqa: S104
         (["--config", "none.yaml"], "none.yaml can't be read: No such file or directory"),
     ],

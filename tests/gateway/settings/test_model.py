@@ -55,7 +55,7 @@ def test_two_backends_of_one_name_are_refused() -> None:
 
 
 def test_several_workers_on_sqlite_are_refused_with_what_would_do() -> None:
-    with pytest.raises(ValidationError, match="--workers 2: this version stores in SQLite alone, which takes one"):
+    with pytest.raises(ValidationError, match=r"--workers 2: SQLite takes one gateway process; .* PostgreSQL"):
         Settings(workers=2)
 
 

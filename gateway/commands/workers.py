@@ -1,0 +1,57 @@
+"""`serve --workers N`: several gateways on one listener and one database, each a process of its own.
+
+They inherit one listening socket, instead of one each with SO_REUSEPORT: whoever has time takes the next connection,
+and none waits in the queue of a gateway that is busy, or is reset with it where it dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gateway.commands.errors import CommandFailed
+from gateway.commands.serve import announced, serve_on
+from gateway.commands.supervisor import Supervisor, Tell
+from gateway.settings import Settings
+
+# Beyond the grace of the calls: what a gateway needs for its last words and its writer for its last rows.
+_MARGIN: Final = 30.0
+
+
+def serve_with_workers(
+    settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]
+) -> None:
+    """Serve until told to stop. Raises CommandFailed."""
+    with announced(settings, ready_file=ready_file, announce=announce) as (listener, ready):
+
+        def work(number: int, tell: Tell) -> None:
+            from gateway.app import create_app
+
+            _tell_apart()
+            try:
+                serve_on(create_app(settings, os.environ), settings, listener, lambda: tell(None))
+            except CommandFailed as exc:
+                tell(str(exc))
+                raise SystemExit(exc.exit_status) from None
+
+        def all_ready() -> None:
+            ready()
+            logging.getLogger(__name__).info("%d workers serve", settings.workers)
+
+        Supervisor(
+            work,
+            settings.workers,
+            on_ready=all_ready,
+            on_stop=listener.close,  # Or the kernel would take connections that nobody serves.
+            stop_within=settings.stop_grace + _MARGIN,
+        ).run()
+
+
+def _tell_apart() -> None:
+    """Their lines in the log, by the process that each is."""
+    words = logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(words)
