@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
@@ -25,6 +26,14 @@ READERS: Final = 4
 
 Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 """An insert that can say what to do on conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSize:
+    bytes: int
+    """On disk, indexes and all."""
+    free_bytes: int | None
+    """Of them those that nothing stands in; null where the database does not say."""
 
 
 class Database(ABC):
@@ -101,6 +110,14 @@ class Database(ABC):
     @abstractmethod
     def is_conflict(self, exc: BaseException) -> bool:
         """Whether a transaction only came into another one's way, and may be tried again at once."""
+
+    @abstractmethod
+    def size(self, db: Connection) -> DatabaseSize:
+        """What it takes on disk."""
+
+    def shrink(self, db: Connection) -> int:
+        """Give some of what deleted rows have left back to the file system. How many bytes; 0 when that is all."""
+        return 0
 
     def checkpoint(self) -> int:
         """Where that is ours to do: move what is committed from the log into its place. The log's length in pages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,9 +15,9 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from storage.database import READERS, Database
+from storage.database import READERS, Database, DatabaseSize
 from storage.durability import Durability
-from storage.errors import CannotOpen
+from storage.errors import CannotOpen, Unavailable
 from storage.file_lock import FileLock
 from storage.location import check_place
 from storage.migrate import migrate
@@ -24,6 +25,11 @@ from storage.statements import execute
 
 # In WAL, NORMAL survives the death of the process; FULL the machine's too, for 2 ms a commit.
 _SYNCHRONOUS: Final[dict[Durability, str]] = {"power": "FULL", "process": "NORMAL", "none": "OFF"}
+
+
+_INCREMENTAL: Final = 2
+"""A setting of the file: pages can be given back, where `incremental_vacuum` is asked for."""
+_SHRUNK_PAGES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,37 @@ class SqliteDatabase(Database):
         """Never: there is one writer."""
         return False
 
+    def size(self, db: Connection) -> DatabaseSize:
+        pages, free, page_size = (_pragma(db, name) for name in ("page_count", "freelist_count", "page_size"))
+        return DatabaseSize(pages * page_size, free * page_size)
+
+    def shrink(self, db: Connection) -> int:
+        """Of a file that was made without that in view: nothing. `rewrite` makes it another."""
+        before = self.size(db)
+        if _pragma(db, "auto_vacuum") != _INCREMENTAL:
+            return 0
+        for _ in range(_SHRUNK_PAGES):
+            execute(db, "PRAGMA incremental_vacuum(1)")  # The driver takes but one step of a longer one.
+        return before.bytes - self.size(db).bytes
+
+    def rewrite(self) -> int:
+        """Write the file anew without what is free in it, and so that it can `shrink` from now on. The bytes saved.
+
+        Takes as long as copying it, and as much room beside it. Raises Unavailable where there is none.
+        """
+        try:
+            with closing(self._writers.raw_connection()) as connection:
+                cursor = connection.cursor()
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                before = self.path.stat().st_size
+                cursor.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+                cursor.execute("VACUUM")
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                cursor.close()
+        except sqlite3.Error as exc:
+            raise Unavailable(f"{self.path} can't be written anew: {exc}") from exc
+        return before - self.path.stat().st_size
+
     def checkpoint(self) -> int:
         """Beside readers and writer."""
         with closing(self._readers.raw_connection()) as connection:
@@ -99,6 +136,10 @@ class SqliteDatabase(Database):
         self._lock.release()
 
 
+def _pragma(db: Connection, name: str) -> int:
+    return int(db.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+
+
 def _engine(path: Path, durability: Durability, terms: _Terms, *, begin: str, size: int) -> Engine:
     url = URL.create("sqlite", database=str(path))
     engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
@@ -109,6 +150,8 @@ def _engine(path: Path, durability: Durability, terms: _Terms, *, begin: str, si
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {terms.waits_ms}")
+        # Of a new file only, before anything stands in it: what is deleted can then be given back.
+        cursor.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
         cursor.execute("PRAGMA foreign_keys = ON")

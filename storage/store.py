@@ -34,6 +34,7 @@ from storage.records import (
     StoredBackend,
     TraceQuery,
 )
+from storage.upkeep import Upkeep
 from storage.usage import Usage
 from storage.waiters import new_waiter, wait
 from storage.writer import Writer
@@ -67,6 +68,7 @@ class Store:
         self._looks = Looks(database, self._readers)
         self._offers = Offers()
         self._clock = clock
+        self.upkeep = Upkeep(database, self._read, self._command, clock)
 
     @classmethod
     def open(cls, place: str | Path, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:

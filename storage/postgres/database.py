@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
 
-from storage.database import READERS, Database
+from storage.database import READERS, Database, DatabaseSize
 from storage.durability import Durability
 from storage.errors import CannotOpen, Unavailable
 from storage.postgres import errors
@@ -74,6 +74,10 @@ class PostgresDatabase(Database):
         """The server's, for the clocks of gateways differ."""
         now: datetime = db.execute(select(func.clock_timestamp())).scalar_one()
         return now
+
+    def size(self, db: Connection) -> DatabaseSize:
+        bytes_: int = db.execute(select(func.pg_database_size(func.current_database()))).scalar_one()
+        return DatabaseSize(bytes_, None)  # Its own vacuum makes room in the tables for what comes next.
 
     def is_trouble(self, exc: BaseException) -> bool:
         return errors.is_trouble(exc)
