@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench engines npm trainers agents clean
+.PHONY: demo test check faults bench engines npm trainers agents clean
 
 demo: .venv/.demo
 	$(BIN)/rollout-gateway demo $(ARGS)
@@ -16,6 +16,13 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Faults on purpose, over and over, and a ledger of what is lost, doubled or wrong. COUNT is how often each; ONLY=D9
+# picks. docs/durability.md says what each does. As root, for a disk that is full needs a file system of its own.
+COUNT ?= 100
+ONLY ?=
+faults: .venv/.dev
+	$(BIN)/python -m tests.faults --count $(COUNT) --only "$(ONLY)" $(ARGS)
 
 # CPU per call beside nginx and rllm-model-gateway; needs Debian's nginx-light. docs/benchmarks.md says how it measures.
 # Then CPU per session of what builds the samples, as sessions grow.

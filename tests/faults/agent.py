@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,6 +16,8 @@ from tests.faults.said import said
 
 Leaves = Callable[[Heard], bool]
 """Asked after each piece that came: whether the agent closes the connection now."""
+Waits = Callable[[Heard], Awaitable[None]]
+"""Called before the next piece is read, which waits for it."""
 
 
 class _Answer:
@@ -44,13 +46,13 @@ class Wire:
     writer: asyncio.StreamWriter | None = None
 
     async def call(
-        self, heard: Heard, path: str, body: bytes, headers: dict[str, str], leaves: Leaves, limit: float
+        self, heard: Heard, path: str, body: bytes, headers: dict[str, str], leaves: Leaves, waits: Waits, limit: float
     ) -> None:
         """Fills in what comes of it. Never raises for what a server or the network does."""
         heard.started = time.monotonic()
         try:
             async with asyncio.timeout(limit):
-                await self._call(heard, path, body, headers, leaves)
+                await self._call(heard, path, body, headers, leaves, waits)
         except TimeoutError:
             heard.end = "left"
         except (OSError, httptools.HttpParserError, EOFError):
@@ -60,7 +62,9 @@ class Wire:
             if heard.end != "whole" or heard.headers.get("connection") == "close":
                 self.close()
 
-    async def _call(self, heard: Heard, path: str, body: bytes, headers: dict[str, str], leaves: Leaves) -> None:
+    async def _call(
+        self, heard: Heard, path: str, body: bytes, headers: dict[str, str], leaves: Leaves, waits: Waits
+    ) -> None:
         if self.writer is None or self.writer.is_closing() or (self.reader is not None and self.reader.at_eof()):
             self.close()
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -74,6 +78,7 @@ class Wire:
             heard.end = "left"
             return
         while not answer.complete:
+            await waits(heard)
             data = await self.reader.read(1 << 16)
             if not data:
                 raise EOFError
@@ -95,6 +100,10 @@ def stays(heard: Heard) -> bool:
     return False
 
 
+async def reads_on(heard: Heard) -> None:
+    return
+
+
 @dataclass(slots=True)
 class Agent:
     """One rollout: asks again and again, with all that was said in its messages."""
@@ -113,12 +122,13 @@ class Agent:
         gateway: int = 0,
         stream: bool = True,
         leaves: Leaves = stays,
+        waits: Waits = reads_on,
         limit: float = 60.0,
         headers: dict[str, str] | None = None,
         **fields: object,
     ) -> Heard:
         """An answer that was told to its end becomes history; the question of another is taken back."""
-        heard = Heard(number, self.session, self.continues, gateway, stream=stream)
+        heard = Heard(number, self.session, self.continues, gateway, body=bytearray(), stream=stream)
         asked = msgspec.Raw(b'{"role":"user","content":"%d"}' % number)
         body = msgspec.json.encode(
             {"model": "scripted", "messages": [*self.messages, asked], "stream": stream, **fields}
@@ -126,7 +136,7 @@ class Agent:
         wire = self.wires.setdefault(gateway, Wire(self.ports[gateway]))
         wire.port = self.ports[gateway]
         path = f"/sessions/{self.session}/v1/chat/completions"
-        await wire.call(heard, path, body, {"x-request-id": str(number), **(headers or {})}, leaves, limit)
+        await wire.call(heard, path, body, {"x-request-id": str(number), **(headers or {})}, leaves, waits, limit)
         with suppress(msgspec.DecodeError):
             told = said(heard)
             if told.finished and told.error is None:

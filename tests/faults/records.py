@@ -49,7 +49,7 @@ class Heard:
     ended: float | None = None
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    body: bytes | bytearray = b""
     end: End = "broken"
     stream: bool = True
 

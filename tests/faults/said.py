@@ -39,19 +39,20 @@ def _whole(heard: Heard) -> Said:
 
 
 def _streamed(heard: Heard) -> Said:
-    text, finished, error, done = "", False, None, False
+    texts: list[str] = []
+    finished, error, done = False, None, False
     for data in _events(heard.body):
         if data == b"[DONE]":
             done = True
             continue
         chunk = msgspec.json.decode(data)
-        text += _text(chunk, "delta")
+        texts.append(_text(chunk, "delta"))
         finished |= _finished(chunk)
         error = error or _error(chunk)
-    return Said(text, finished, error, done=done and heard.end == "whole")
+    return Said("".join(texts), finished, error, done=done and heard.end == "whole")
 
 
-def _events(body: bytes) -> Iterator[bytes]:
+def _events(body: bytes | bytearray) -> Iterator[bytes | bytearray]:
     """The data of each event that is whole; gateways send `data: …` lines and comments alone."""
     *whole, _ = body.split(b"\n\n")
     return (event.removeprefix(b"data: ") for event in whole if event.startswith(b"data: "))

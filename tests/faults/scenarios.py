@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.faults import test_kills
+from tests.faults import (
+    test_absent_backends,
+    test_bad_answers,
+    test_changing_weights,
+    test_dying_backends,
+    test_hanging_backends,
+    test_kills,
+    test_leaving_agents,
+    test_many_sessions,
+    test_slow_readers,
+    test_stopping_gateways,
+)
 from tests.faults.tally import Tally
 
 
@@ -23,4 +34,25 @@ class Scenario:
         return any(each == self.row.lower() or each in self.name for each in wanted)
 
 
-SCENARIOS: Final = (Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite),)
+async def _slow_readers(folder: Path, count: int) -> Tally:
+    """Each takes seconds and 30 MB."""
+    return await test_slow_readers.slow_readers(folder, max(2, count // 5))
+
+
+async def _streams_at_sigterm(folder: Path, count: int) -> Tally:
+    return await test_stopping_gateways.gateways_that_stop(folder, 5 * count)
+
+
+SCENARIOS: Final = (
+    Scenario("D1", "dying-backends", test_dying_backends.backends_that_die),
+    Scenario("D2", "absent-backends", test_absent_backends.backends_that_are_not_there),
+    Scenario("D3", "hanging-backends", test_hanging_backends.backends_that_hang),
+    Scenario("D4", "leaving-agents", test_leaving_agents.agents_that_leave),
+    Scenario("D6", "slow-readers", _slow_readers),
+    Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite),
+    Scenario("D10", "sigterm", _streams_at_sigterm),
+    Scenario("D12", "malformed-streams", test_bad_answers.malformed_streams),
+    Scenario("D14", "sessions-sqlite", test_many_sessions.sessions_on_sqlite),
+    Scenario("D17", "changing-weights", test_changing_weights.weights_that_change),
+    Scenario("D18", "lying-backends", test_bad_answers.backends_that_lie),
+)

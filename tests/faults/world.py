@@ -15,7 +15,7 @@ import httpx
 import msgspec
 
 from gateway.scripted import HEALTHY, Fault
-from tests.faults.agent import Agent, Leaves, stays
+from tests.faults.agent import Agent, Leaves, Waits, reads_on, stays
 from tests.faults.backend import TOKENS, Engine, Order, running
 from tests.faults.ledger import NOTHING, Allowed, Findings, Ledger
 from tests.faults.processes import Gateway
@@ -54,6 +54,7 @@ class World:
         stream: bool = True,
         gateway: int = 0,
         leaves: Leaves = stays,
+        waits: Waits = reads_on,
         limit: float = 60.0,
         **fields: Any,
     ) -> Heard:
@@ -63,7 +64,9 @@ class World:
         if order != Order():
             self.engines[0].orders[number] = order
         agent = self.agent(session)
-        heard = await agent.call(number, gateway=gateway, stream=stream, leaves=leaves, limit=limit, **fields)
+        heard = await agent.call(
+            number, gateway=gateway, stream=stream, leaves=leaves, waits=waits, limit=limit, **fields
+        )
         self.heard.append(heard)
         return heard
 
@@ -85,15 +88,18 @@ class World:
         """All traces, as a trainer gets them."""
         decoder = msgspec.json.Decoder(Row)
         rows: list[Row] = []
-        rest = b""
+        parts: list[bytes] = []
         async with (
             self.client(gateway) as client,
             client.stream("GET", "/api/traces", params={"fields": FIELDS}, headers={"accept": _LINES}) as answer,
         ):
             answer.raise_for_status()
             async for data in answer.aiter_bytes():
-                *lines, rest = (rest + data).split(b"\n")
-                rows += map(decoder.decode, filter(None, lines))
+                parts.append(data)
+                if b"\n" in data:
+                    *lines, rest = b"".join(parts).split(b"\n")
+                    rows += map(decoder.decode, lines)
+                    parts = [rest]
         return rows
 
     async def idle(self, *, gateway: int = 0, seconds: float = 20.0) -> None:
