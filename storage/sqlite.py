@@ -150,8 +150,8 @@ def _engine(path: Path, durability: Durability, terms: _Terms, *, begin: str, si
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {terms.waits_ms}")
-        # Of a new file only, before anything stands in it: what is deleted can then be given back.
-        cursor.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        if cursor.execute("PRAGMA page_count").fetchone() == (0,):  # What is deleted can then be given back.
+            cursor.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
         cursor.execute("PRAGMA foreign_keys = ON")
