@@ -12,6 +12,7 @@ from gateway.count_tokens import CountTokensEndpoint
 from gateway.dialects import openai_errors
 from gateway.dialects.dialect import Dialect
 from gateway.dialects.table import COUNTERS, ENDPOINTS
+from gateway.intake import Intake
 from gateway.proxy import Proxy, request_id_of
 from gateway.refusals import MethodNotAllowed, NotFound, Refusal
 from gateway.sessions import Sessions
@@ -81,10 +82,10 @@ async def _send_json(
 
 
 def agent_routes(
-    proxy: Proxy, sessions: Sessions, counter: TokenCounter, list_models: Callable[[], Awaitable[bytes]]
+    proxy: Proxy, intake: Intake, sessions: Sessions, counter: TokenCounter, list_models: Callable[[], Awaitable[bytes]]
 ) -> list[BaseRoute]:
     endpoints: dict[str, ASGIApp] = {path: AgentEndpoint(proxy, dialect) for path, dialect in ENDPOINTS.items()}
     for path, dialect in COUNTERS.items():
-        endpoints[path] = CountTokensEndpoint(dialect, sessions, counter, max_body_bytes=proxy.max_body_bytes)
+        endpoints[path] = CountTokensEndpoint(dialect, sessions, counter, intake)
     endpoints["/v1/models"] = ModelsEndpoint(sessions, list_models)
     return [Route(prefix + path, endpoint) for prefix in _PREFIXES for path, endpoint in endpoints.items()]

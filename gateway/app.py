@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.admission import Admission
 from gateway.agents import agent_routes, not_found, refuse
 from gateway.api.app import create_api, mounted
 from gateway.api.documentation import documentation_routes
@@ -24,7 +25,8 @@ from gateway.followed_backends import Followed, followed
 from gateway.habits.budgets import Budgets
 from gateway.habits.habits import Habits
 from gateway.habits.retries import Retries
-from gateway.health import Endpoint, Health
+from gateway.health import Endpoint, Health, Notice
+from gateway.intake import Intake, IntakeSettings
 from gateway.introduction import introduced
 from gateway.known_backends import known_backends
 from gateway.models import list_models
@@ -51,11 +53,16 @@ class Gateway:
         self._environ = environ
         self._app: ASGIApp | None = None
         self._lifespan = Router(lifespan=self._opened)
-        self._stopping = False
+        self._notice = Notice()
 
     def stop(self) -> None:
-        """It is about to stop: `/readyz` says so from now on to whoever still has a connection."""
-        self._stopping = True
+        """It is about to stop: `/readyz` says so from now on."""
+        self._notice.given = True
+
+    @property
+    def is_watched(self) -> bool:
+        """Somebody asks `/readyz`, and will send no more calls once that says no."""
+        return self._notice.is_watched_for
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,7 +87,7 @@ class Gateway:
 
     @asynccontextmanager
     async def _opened(self, _: object) -> AsyncIterator[None]:
-        async with opened(self._settings, self._environ, lambda: self._stopping) as app:
+        async with opened(self._settings, self._environ, self._notice) as app:
             self._app = app
             yield
 
@@ -91,9 +98,7 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None) -> 
 
 
 @asynccontextmanager
-async def opened(
-    settings: Settings, environ: Mapping[str, str], stopping: Callable[[], bool]
-) -> AsyncIterator[ASGIApp]:
+async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice) -> AsyncIterator[ASGIApp]:
     """A gateway that serves for as long as the context is open.
 
     Raises StorageError where its database can't be opened, TokenizerUnavailable where a configured tokenizer can't.
@@ -142,18 +147,30 @@ async def opened(
             ),
             counters=counters,
         )
+        intake = Intake(
+            IntakeSettings(
+                max_body_bytes=settings.max_body_bytes,
+                max_bodies_bytes=settings.max_bodies_bytes,
+                receive_timeout=settings.receive_timeout,
+            )
+        )
         proxy = Proxy(
             exchange,
             ProxySettings(
                 gateway_id=gateway_id,
                 keepalive_interval=settings.keepalive_interval,
-                max_body_bytes=settings.max_body_bytes,
                 keepalive_whole=settings.keepalive_whole,
+            ),
+            intake,
+            Admission(
+                max_calls=settings.max_calls,
+                max_calls_per_key=settings.max_calls_per_key,
+                agent_keys=[key.get_secret_value() for key in settings.keys],
             ),
         )
         counter = TokenCounter(backends, upstream, retokenizer, patience=settings.detect_timeout)
         models = partial(list_models, backends, upstream, patience=settings.detect_timeout)
-        health = Health(store, backends, stopping)
+        health = Health(store, backends, notice)
         api = create_api(
             ApiParts(
                 store=store,
@@ -165,7 +182,7 @@ async def opened(
                 gateway_id=gateway_id,
                 patience=patience,
                 environ=environ,
-                stopping=stopping,
+                stopping=lambda: notice.given,
             )
         )
         pages: list[BaseRoute] = [
@@ -174,5 +191,5 @@ async def opened(
             *documentation_routes(api, [*ENDPOINTS, *COUNTERS, "/v1/models"]),
         ]
         others = WithRequestId(Router(pages, redirect_slashes=False, default=not_found))
-        calls: list[BaseRoute] = [*agent_routes(proxy, sessions, counter, models), mounted(api)]
+        calls: list[BaseRoute] = [*agent_routes(proxy, intake, sessions, counter, models), mounted(api)]
         yield Router(calls, redirect_slashes=False, default=others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
@@ -12,6 +12,8 @@ RawHeaders = list[tuple[bytes, bytes]]
 # A client that is still sending when it is refused sees a reset instead of the reason; so the rest is read and dropped.
 _DRAIN_BYTES = 256 * 1024 * 1024
 _DRAIN_SECONDS = 10.0
+# A large body on a slow line has a second more for so many bytes that have come; who trickles them has no more.
+_BYTES_A_SECOND = 64 * 1024
 
 
 class BodyTooLarge(Exception):
@@ -31,27 +33,43 @@ def headers_of(scope: Scope) -> Mapping[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
-    """The whole request body. Raises BodyTooLarge (after taking in what still comes) or ClientGone."""
+async def read_body(
+    receive: Receive,
+    headers: Mapping[str, str],
+    limit: int,
+    *,
+    seconds: float,
+    take: Callable[[int], None] | None = None,
+) -> bytes:
+    """The whole request body. Raises BodyTooLarge (after taking in what still comes), TimeoutError or ClientGone.
+
+    `take` is told the size of each part as it comes, and raises to stop.
+    """
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         await _drain(receive)
         raise BodyTooLarge(limit)
     parts: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            if message.get("more_body", False):
-                await _drain(receive)
-            raise BodyTooLarge(limit)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts) if len(parts) != 1 else parts[0]
+    async with asyncio.timeout(seconds) as deadline:
+        begun = deadline.when()
+        assert begun is not None
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                if message.get("more_body", False):
+                    await _drain(receive)
+                raise BodyTooLarge(limit)
+            if take is not None:
+                take(len(part))
+            parts.append(part)
+            if not message.get("more_body", False):
+                return b"".join(parts) if len(parts) != 1 else parts[0]
+            deadline.reschedule(begun + size / _BYTES_A_SECOND)
 
 
 async def _drain(receive: Receive) -> None:

@@ -9,7 +9,8 @@ from starlette.types import Receive, Scope, Send
 from gateway.asgi import ClientGone, headers_of, send_whole
 from gateway.dialects.dialect import CountingDialect
 from gateway.earlier import parsed
-from gateway.proxy import read_whole, request_id_of
+from gateway.intake import Intake
+from gateway.proxy import request_id_of
 from gateway.refusals import MethodNotAllowed, Refusal
 from gateway.sessions import Sessions
 from gateway.token_counter import TokenCounter
@@ -19,13 +20,11 @@ from storage.ids import new_id
 class CountTokensEndpoint:
     """One dialect's. Every answer has the caller's request id or a new one."""
 
-    def __init__(
-        self, dialect: CountingDialect, sessions: Sessions, counter: TokenCounter, *, max_body_bytes: int
-    ) -> None:
+    def __init__(self, dialect: CountingDialect, sessions: Sessions, counter: TokenCounter, intake: Intake) -> None:
         self._dialect = dialect
         self._sessions = sessions
         self._counter = counter
-        self._max_body_bytes = max_body_bytes
+        self._intake = intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = request_id_of(headers_of(scope)) or new_id()
@@ -45,7 +44,10 @@ class CountTokensEndpoint:
             raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}.")
         headers = headers_of(scope)
         resolved = await self._sessions.resolve(headers, scope["path_params"].get("session_id"), new_id())
-        body = await read_whole(receive, headers, self._max_body_bytes)
-        request = await parsed(self._dialect.read_count, body)
-        count = await self._counter.count(request, resolved.session)
+        body = await self._intake.read(receive, headers)
+        try:
+            request = await parsed(self._dialect.read_count, body)
+            count = await self._counter.count(request, resolved.session)
+        finally:
+            self._intake.release(len(body))
         return self._dialect.count_body(count.tokens), [("x-counted-by", count.by)]

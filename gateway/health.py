@@ -5,7 +5,9 @@ Not ready is a gateway that stops, can't record, has no backend, or has just fai
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -14,17 +16,37 @@ from gateway.asgi import send_whole
 from gateway.backends import Backends
 from storage.store import Store
 
+# Balancers ask each few seconds; Kubernetes' slowest common setting is half a minute.
+_WATCHED_SECONDS: Final = 60.0
+
+
+class Notice:
+    """That the gateway is about to stop, and whether there is anyone to notice."""
+
+    def __init__(self) -> None:
+        self.given = False
+        self._asked: float | None = None
+
+    @property
+    def is_watched_for(self) -> bool:
+        """Somebody asks `/readyz`."""
+        return self._asked is not None and time.monotonic() - self._asked < _WATCHED_SECONDS
+
+    def asked(self) -> None:
+        self._asked = time.monotonic()
+
 
 class Health:
     """What stands in the way of the next call."""
 
-    def __init__(self, store: Store, backends: Backends, stopping: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, backends: Backends, notice: Notice) -> None:
         self._store = store
         self._backends = backends
-        self._stopping = stopping
+        self._notice = notice
 
     def problems(self) -> list[str]:
-        problems = ["the gateway is stopping"] if self._stopping() else []
+        self._notice.asked()
+        problems = ["the gateway is stopping"] if self._notice.given else []
         counts = self._store.counts()
         if not counts.writer_alive or counts.unable is not None:
             problems.append(f"nothing can be recorded: {counts.unable or 'the writer is not running'}")

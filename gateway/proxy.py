@@ -14,14 +14,16 @@ from starlette.types import Receive, Scope, Send
 
 from adapters.request import CanonicalRequest
 from adapters.schema import Error, Purpose
+from gateway.admission import Admission
 from gateway.agent_answer import AgentAnswer
-from gateway.asgi import BodyTooLarge, ClientGone, disconnected, headers_of, read_body
+from gateway.asgi import ClientGone, disconnected, headers_of
 from gateway.call import Call
 from gateway.dialects.dialect import Dialect, names_earlier
 from gateway.earlier import earlier_calls, parsed
 from gateway.exchange import Exchange, ExchangeParts
 from gateway.habits.harness import harness_of
-from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal, TooLarge, UnsupportedEncoding
+from gateway.intake import Intake
+from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal, TooManyCalls
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -36,20 +38,17 @@ class ProxySettings:
     gateway_id: str
     keepalive_interval: float
     """Seconds."""
-    max_body_bytes: int
     keepalive_whole: bool = False
 
 
 class Proxy:
     """Serves agents' calls in any dialect."""
 
-    def __init__(self, parts: ExchangeParts, settings: ProxySettings) -> None:
+    def __init__(self, parts: ExchangeParts, settings: ProxySettings, intake: Intake, admission: Admission) -> None:
         self._parts = parts
         self._settings = settings
-
-    @property
-    def max_body_bytes(self) -> int:
-        return self._settings.max_body_bytes
+        self._intake = intake
+        self._admission = admission
 
     async def serve(self, dialect: Dialect, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -62,10 +61,16 @@ class Proxy:
             keepalive_interval=self._settings.keepalive_interval,
         )
         self._parts.counters.in_flight += 1
+        key = self._admission.key_of(headers)
+        crowded = self._admission.enter(key)
+        call: Call | None = None
         try:
             call = await self._open(dialect, scope, headers, trace_id, request_id)
             answer.headers.append(("x-session-id", call.session.session_id))
-            await self._serve_call(call, answer, receive)
+            if crowded is None:
+                await self._serve_call(call, answer, receive)
+            else:
+                await self._turn_away(call, answer, crowded)
         except Refusal as refusal:
             # Of a caller that may not call at all nothing is recorded.
             body = dialect.error_body(refusal.status, refusal.error)
@@ -75,6 +80,10 @@ class Proxy:
         finally:
             answer.close()
             self._parts.counters.in_flight -= 1
+            if crowded is None:
+                self._admission.leave(key)
+            if call is not None and call.body is not None:
+                self._intake.release(len(call.body))
 
     async def _open(
         self, dialect: Dialect, scope: Scope, headers: Mapping[str, str], trace_id: str, request_id: str
@@ -95,6 +104,12 @@ class Proxy:
             harness=harness_of(headers),
             not_looked_up=["session"] if resolved.provisional else [],
         )
+
+    async def _turn_away(self, call: Call, answer: AgentAnswer, crowded: TooManyCalls) -> None:
+        """Of a session its trace says so; a call that has none would only bring more to write."""
+        if call.session.implicit:
+            raise crowded
+        await Exchange(self._parts, call, answer).refuse(crowded)
 
     async def _serve_call(self, call: Call, answer: AgentAnswer, receive: Receive) -> None:
         """From the body to the recorded end."""
@@ -139,22 +154,12 @@ class Proxy:
 
     async def _read(self, call: Call, receive: Receive) -> CanonicalRequest:
         """The body, parsed once. Raises Refusal or ClientGone."""
-        call.body = await read_whole(receive, call.headers, self._settings.max_body_bytes)
+        call.body = await self._intake.read(receive, call.headers)
         dialect = call.dialect
         if not names_earlier(dialect):
             return await parsed(dialect.read, call.body)
         earlier = await earlier_calls(dialect, call.body, call.session, self._parts.store, self._parts.patience)
         return await parsed(partial(dialect.read_after, earlier=earlier), call.body)
-
-
-async def read_whole(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
-    """A request's body. Raises Refusal or ClientGone."""
-    if headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-        raise UnsupportedEncoding("Send the request body without a Content-Encoding.")
-    try:
-        return await read_body(receive, headers, limit)
-    except BodyTooLarge as exc:
-        raise TooLarge(f"The request body is larger than {limit} bytes (`max_body_bytes`).") from exc
 
 
 async def _watch(call: Call, task: asyncio.Task[None], receive: Receive) -> None:

@@ -12,6 +12,8 @@ class Refusal(Exception):
     code: str | None = None
     retry = False
     """Whether the same call may be sent again (`x-should-retry`, which OpenAI's and Anthropic's SDKs obey)."""
+    retry_after: int | None = None
+    """Seconds after which that makes sense."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -19,7 +21,8 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        return [("x-should-retry", "true")] if self.retry else []
+        headers = [("x-should-retry", "true")] if self.retry else []
+        return headers if self.retry_after is None else [*headers, ("retry-after", str(self.retry_after))]
 
 
 class InvalidRequest(Refusal):
@@ -72,6 +75,14 @@ class MethodNotAllowed(Refusal):
     code = "method_not_allowed"
 
 
+class Late(Refusal):
+    """The request took too long to arrive."""
+
+    status = 408
+    code = "request_timeout"
+    retry = True
+
+
 class SessionClosed(Refusal):
     """The session has ended; its traces may already be training data."""
 
@@ -94,6 +105,24 @@ class TooLarge(Refusal):
 class UnsupportedEncoding(Refusal):
     status = 415
     code = "unsupported_content_encoding"
+
+
+class TooManyCalls(Refusal):
+    """As many calls run as may, of this key or of all."""
+
+    status = 429
+    code = "too_many_calls"
+    retry = True
+    retry_after = 1
+
+
+class TooManyBytes(Refusal):
+    """The bodies of all requests together are as large as they may be."""
+
+    status = 429
+    code = "too_many_bytes"
+    retry = True
+    retry_after = 1
 
 
 class BadGateway(Refusal):

@@ -12,12 +12,13 @@ from gateway.api.encoding import encode
 from gateway.api.problem import MEDIA_TYPE, Problem, UnsupportedMediaType, defect, headers_for, problem_of
 from gateway.asgi import BodyTooLarge, ClientGone, headers_of, read_body, send_whole
 from gateway.proxy import request_id_of
-from gateway.refusals import TooLarge
+from gateway.refusals import Late, TooLarge
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+_BODY_SECONDS = 30.0
 
 
 class Edge:
@@ -88,7 +89,9 @@ class _Replay:
 
 async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:
     try:
-        body = await read_body(receive, headers, MAX_BODY_BYTES)
+        body = await read_body(receive, headers, MAX_BODY_BYTES, seconds=_BODY_SECONDS)
+    except TimeoutError as exc:
+        raise Late("The request body took too long to arrive.") from exc
     except BodyTooLarge as exc:
         raise TooLarge(f"The request body is larger than {exc.limit} bytes.") from exc
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from gateway.commands.descriptors import connections_for, raise_descriptor_limit
 from gateway.commands.errors import CommandFailed
 from gateway.commands.server import Gateway, Server
+from gateway.edge import Doorway
 from gateway.settings import LogLevel, Settings
 
 BACKLOG = 2048
@@ -84,7 +86,19 @@ def announced(
 
 def serve_on(gateway: Gateway, settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
     """One gateway in this process, until it is told to stop. Raises CannotServe."""
-    server = Server(gateway, stop_grace=settings.stop_grace, backlog=BACKLOG, on_ready=ready)
+    descriptors = raise_descriptor_limit()
+    doorway = Doorway(
+        receive_timeout=settings.receive_timeout,
+        max_connections=settings.max_connections or connections_for(descriptors),
+    )
+    server = Server(
+        gateway,
+        doorway,
+        stop_notice=settings.stop_notice,
+        stop_grace=settings.stop_grace,
+        backlog=BACKLOG,
+        on_ready=ready,
+    )
     try:
         server.run(sockets=[listener])
     except SystemExit as exc:  # uvicorn's way to say that the application did not start.

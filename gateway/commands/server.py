@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
-import signal
+import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import FrameType
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.commands.errors import CommandFailed
+from gateway.edge import AgentConnection, Doorway
 from gateway.text_encoder import TokenizerUnavailable
 from storage.errors import StorageError
+
+logger = logging.getLogger(__name__)
 
 # Longer than agents' pools keep a connection (httpx 5 s, Node 4 s, Go 90 s): where the server closes first,
 # their next call fails on a stale socket.
@@ -26,7 +30,8 @@ _KEEP_ALIVE: Final = 95
 _YOUNG_OBJECTS: Final = 20_000
 
 # For calls that the end of the grace has cancelled, to record themselves.
-_LAST_WORDS: Final = 5.0
+_LAST_WORDS: Final = 10.0
+_TICK: Final = 0.05
 
 
 class Gateway(Protocol):
@@ -37,12 +42,35 @@ class Gateway(Protocol):
     def stop(self) -> None:
         """It was told to stop: from now on it is not ready, and what runs may finish."""
 
+    @property
+    def is_watched(self) -> bool:
+        """Somebody asks whether it is ready."""
+
 
 class Server(uvicorn.Server):
-    """Runs one gateway on sockets that are bound already."""
+    """Runs one gateway on sockets that are bound already.
 
-    def __init__(self, gateway: Gateway, *, stop_grace: float, backlog: int, on_ready: Callable[[], None]) -> None:
+    Told to stop it is not ready from then on, and for `stop_notice` seconds serves on, so that whoever sends it calls
+    can learn of that; then it listens no more, and what runs has `stop_grace` seconds. What is left is cancelled, and
+    records itself. Told again it hurries: neither notice nor grace.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        doorway: Doorway,
+        *,
+        stop_notice: float,
+        stop_grace: float,
+        backlog: int,
+        on_ready: Callable[[], None],
+    ) -> None:
         self._gateway = gateway
+        self._doorway = doorway
+        self._stop_notice = stop_notice
+        self._stop_grace = stop_grace
+        self._listens_until: float | None = None
+        self._hurries = False
         self._on_ready = on_ready
         self._not_announced: CommandFailed | None = None
         self._lifespan = _Lifespan(gateway, self._calls_ended)
@@ -51,7 +79,7 @@ class Server(uvicorn.Server):
                 self._lifespan,
                 interface="asgi3",
                 loop="uvloop",
-                http="httptools",
+                http=cast(type[asyncio.Protocol], partial(AgentConnection, doorway=doorway)),
                 ws="none",
                 lifespan="on",
                 access_log=False,
@@ -60,7 +88,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 backlog=backlog,
                 timeout_keep_alive=_KEEP_ALIVE,
-                timeout_graceful_shutdown=math.ceil(stop_grace),  # uvicorn's type is int; a short grace is some.
             )
         )
 
@@ -81,12 +108,38 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not uvicorn's own, which raises the signal again in the end: a stop that was asked for is no failure.
+        self._hurries = self._listens_until is not None
         self._gateway.stop()
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+        self._doorway.closing = True
+        notice = self._stop_notice if self._gateway.is_watched and not self._hurries else 0.0
+        self._listens_until = time.monotonic() + notice
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._listens_until is not None and time.monotonic() >= self._listens_until:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Not uvicorn's own, which knows whole seconds of grace, and closes nothing in order when it is told to hurry.
+        for listener in [*self.servers, *(sockets or ())]:
+            listener.close()
+        for connection in [*self.server_state.connections]:
+            connection.shutdown()
+        until = time.monotonic() + self._stop_grace
+        while self._is_busy() and time.monotonic() < until and not self._hurries:  # noqa: ASYNC110, uvicorn tells nobody
+            await asyncio.sleep(_TICK)
+        if self.server_state.tasks:
+            logger.warning("%d calls had no end in time and are interrupted", len(self.server_state.tasks))
+        for task in [*self.server_state.tasks]:
+            task.cancel()
+        await self.lifespan.shutdown()
+
+    def _is_busy(self) -> bool:
+        """A call runs, or its answer is still on its way out."""
+        return bool(self.server_state.tasks or self.server_state.connections)
 
     async def _calls_ended(self) -> None:
-        # uvicorn cancels what outlasts the grace and does not wait for it: its traces would find the database closed.
+        # They were cancelled; without waiting their traces would find the database closed.
         if self.server_state.tasks:
             await asyncio.wait(self.server_state.tasks, timeout=_LAST_WORDS)
 

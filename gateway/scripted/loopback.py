@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -33,7 +34,13 @@ class CouldNotStart(RuntimeError):
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, *, port: int = 0, lifespan: bool = False) -> AsyncIterator[str]:
+async def listening(
+    app: ASGIApp,
+    *,
+    port: int = 0,
+    lifespan: bool = False,
+    connection: Callable[[uvicorn.Config, ServerState, dict[str, Any]], HttpToolsProtocol] = _Connection,
+) -> AsyncIterator[str]:
     """The app's URL while it is served. At the end what still runs of it is cancelled.
 
     Raises CouldNotStart, and OSError where the port can't be had.
@@ -55,7 +62,7 @@ async def listening(app: ASGIApp, *, port: int = 0, lifespan: bool = False) -> A
     app_state = span.state if span is not None else {}
     # Before the app starts: where the port is taken, nothing has to be taken down again.
     listener = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(config, state, app_state), _HOST, port, start_serving=False
+        lambda: connection(config, state, app_state), _HOST, port, start_serving=False
     )
     try:
         if span is not None:

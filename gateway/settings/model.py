@@ -53,7 +53,18 @@ class Settings(BaseModel):
     """For each question of the detection of a backend's engine."""
     stop_grace: float = Field(default=30.0, ge=0)
     """How long calls may go on after SIGTERM."""
+    stop_notice: float = Field(default=5.0, ge=0)
+    """How long `/readyz` says so before the listener closes, where somebody asks it."""
+    receive_timeout: float = Field(default=30.0, gt=0)
+    """For a request's head to be whole, and again for its body, which has a second more for each 64 KiB of it."""
+    max_connections: int | None = Field(default=None, ge=1)
+    """None: as many as file descriptors are left for, a call's to its backend counted in."""
+    max_calls: int | None = Field(default=None, ge=1)
+    """Agents' calls at a time; those of `/api` are not counted. None: no other limit than that of connections."""
+    max_calls_per_key: int | None = Field(default=None, ge=1)
     max_body_bytes: int = Field(default=64 << 20, gt=0)
+    max_bodies_bytes: int = Field(default=1 << 30, gt=0)
+    """Of the bodies of all agents' calls that run."""
     max_answer_bytes: int = Field(default=256 << 20, gt=0)
     log_level: LogLevel = "info"
 
@@ -96,6 +107,8 @@ class Settings(BaseModel):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two backends are named {name!r}: give each a name of its own with name=")
+        if self.max_bodies_bytes * 3 // 4 < self.max_body_bytes:
+            raise ValueError("max_bodies_bytes has to be 4/3 of max_body_bytes or more, or the largest would never fit")
         if self.workers > 1:
             from storage.location import is_postgres  # Here, for it would bring SQLAlchemy to every command.
 

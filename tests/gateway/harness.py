@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import httpx
 
 from adapters.schema import Trace
 from gateway.app import create_app
+from gateway.edge import AgentConnection, Doorway
 from gateway.scripted import listening
 from gateway.settings import load
 from storage.records import TraceQuery
@@ -54,13 +56,15 @@ class Running:
 
 @asynccontextmanager
 async def gateway(
-    tmp_path: Path, *backends: str, environ: Mapping[str, str] | None = None, **settings: Any
+    tmp_path: Path, *backends: str, environ: Mapping[str, str] | None = None, **flags: Any
 ) -> AsyncIterator[Running]:
-    """A gateway in front of these backends (values of `--backend`); settings as flags."""
+    """A gateway in front of these backends (values of `--backend`) and behind its edge; settings as flags."""
     database = tmp_path / "rollouts.db"
-    flags = {"database": f"sqlite:///{database}", "backends": backends, **settings}
+    settings = load(environ=environ or {}, flags={"database": f"sqlite:///{database}", "backends": backends, **flags})
+    doorway = Doorway(receive_timeout=settings.receive_timeout, max_connections=settings.max_connections)
+    edge = partial(AgentConnection, doorway=doorway)
     async with (
-        listening(create_app(load(environ=environ or {}, flags=flags)), lifespan=True) as url,
+        listening(create_app(settings), lifespan=True, connection=edge) as url,
         httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as agent,
     ):
         yield Running(url, agent, database)

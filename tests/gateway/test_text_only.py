@@ -12,6 +12,7 @@ from adapters.schema import Usage
 from adapters.scripts.replies import fixed
 from adapters.scripts.speech import Called, Speech, say
 from gateway.app import opened
+from gateway.health import Notice
 from gateway.scripted import ScriptedServer, running
 from gateway.settings import load
 from gateway.text_encoder import TokenizerUnavailable
@@ -97,5 +98,5 @@ async def test_a_gateway_does_not_start_with_a_tokenizer_that_is_not_there(tmp_p
         "backends": [f"http://127.0.0.1:9,tokenizer={tmp_path / 'nowhere'}"],
     }
     with pytest.raises(TokenizerUnavailable, match="is no folder of this machine"):
-        async with opened(load(environ={}, flags=flags), {}, bool):
+        async with opened(load(environ={}, flags=flags), {}, Notice()):
             pass

@@ -14,6 +14,7 @@ from starlette.routing import Router
 
 from adapters.schema import Trace
 from adapters.scripts.replies import of_length
+from gateway.admission import Admission
 from gateway.agents import agent_routes
 from gateway.backends import Backend, Backends
 from gateway.detection import Detection
@@ -22,6 +23,7 @@ from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.habits.budgets import Budgets
 from gateway.habits.habits import Habits
 from gateway.habits.retries import Retries
+from gateway.intake import Intake, IntakeSettings
 from gateway.patience import Patience
 from gateway.proxy import Proxy, ProxySettings
 from gateway.retokenizer import Retokenizer
@@ -59,9 +61,10 @@ async def serving(tmp_path: Path, *backends: Backend) -> AsyncIterator[httpx.Asy
                 ),
                 counters=Counters(),
             )
-            proxy = Proxy(parts, ProxySettings("gateway-1", keepalive_interval=10.0, max_body_bytes=1 << 20))
+            intake = Intake(IntakeSettings(max_body_bytes=1 << 20, max_bodies_bytes=1 << 24, receive_timeout=10.0))
+            proxy = Proxy(parts, ProxySettings("gateway-1", keepalive_interval=10.0), intake, Admission())
             counter = TokenCounter(known, upstream, parts.retokenizer, patience=2.0)
-            app = Router([*agent_routes(proxy, sessions, counter, _no_models)])
+            app = Router([*agent_routes(proxy, intake, sessions, counter, _no_models)])
             async with listening(app) as url, httpx.AsyncClient(base_url=url, trust_env=False) as agent:
                 yield agent
     finally:

@@ -14,7 +14,6 @@ from pydantic import SecretStr
 from starlette.types import Receive, Scope, Send
 
 from gateway.commands.serve import CannotServe, listen, run, url_of
-from gateway.commands.server import Server
 from gateway.settings import Settings
 from storage.errors import CannotOpen
 
@@ -24,8 +23,9 @@ HERE = Settings(port=0)
 class Fake:
     """A gateway that answers 200, a little later where asked for, and writes down what happens to it."""
 
-    def __init__(self, refuses: Exception | None = None) -> None:
+    def __init__(self, refuses: Exception | None = None, *, is_watched: bool = False) -> None:
         self.refuses = refuses
+        self.is_watched = is_watched
         self.events: list[str] = []
         self.called = threading.Event()
 
@@ -93,12 +93,6 @@ def test_what_outlasts_the_grace_records_itself_before_the_gateway_closes(tmp_pa
     gateway = Fake()
     serve_until_stopped(gateway, tmp_path / "ready", Settings(port=0, stop_grace=0), "/endless")
     assert gateway.events == ["stop", "recorded as interrupted", "closed"]
-
-
-@pytest.mark.parametrize(("told", "given"), [(0.0, 0), (0.2, 1), (0.5, 1), (1.0, 1), (30.0, 30)])
-def test_a_grace_of_less_than_a_second_is_not_none(told: float, given: int) -> None:
-    server = Server(Fake(), stop_grace=told, backlog=1, on_ready=lambda: None)
-    assert server.config.timeout_graceful_shutdown == given
 
 
 def test_the_ready_file_names_url_and_process_and_goes_at_the_end(tmp_path: Path) -> None:
