@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Mount
 
-from gateway.api import admin, claims, drift, export, groups, rewards, samples, sessions, traces
+from gateway.api import admin, agents, claims, drift, export, groups, rewards, samples, sessions, traces
 from gateway.api.auth import Guard
 from gateway.api.edge import Edge
 from gateway.api.parts import ApiParts
@@ -21,6 +21,7 @@ from gateway.version import gateway_version
 
 _ROUTERS: Final = (
     sessions.router,
+    agents.router,
     traces.router,
     samples.router,
     export.router,

@@ -11,7 +11,7 @@ from gateway.api.inputs import Cursor, Label, Limit, RunId, Statuses, Strict, Ti
 from gateway.settings.errors import unknown
 from storage.formats.shapes import SHAPES
 from storage.records import PAGE_LIMIT, EndedQuery
-from storage.samples.options import LogprobsWanted, SampleOptions, SampleStyle
+from storage.samples.options import AgentsWanted, LogprobsWanted, SampleOptions, SampleStyle
 
 _LARGEST_VOCABULARY: Final = 2**31
 
@@ -35,6 +35,8 @@ class SampleFields(Strict):
     """A row for each path through a session, or for each choice of each call."""
     aux: bool = False
     """Calls of purpose `aux` too."""
+    agents: AgentsWanted = "all"
+    """`main`: without the calls of sub-agents."""
     retries: bool = False
     """Attempts that a later one repeats, too."""
     cut: bool = False
@@ -53,6 +55,7 @@ class SampleFields(Strict):
         return SampleOptions(
             style=self.style,
             aux=self.aux,
+            agents=self.agents,
             retries=self.retries,
             cut=self.cut,
             logprobs=self.logprobs,

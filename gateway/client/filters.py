@@ -89,6 +89,8 @@ class SampleOptions(TypedDict, total=False):
     style: Literal["merged", "traces"]
     """A row for each path through a session (the default), or for each call."""
     aux: bool
+    agents: Literal["all", "main"]
+    """`main`: without the calls of sub-agents."""
     retries: bool
     cut: bool
     logprobs: Literal["required", "optional"]

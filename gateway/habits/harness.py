@@ -1,6 +1,7 @@
 """Which harness a call is of, and its own names for its session, its agent and that agent's parent.
 
-Kept beside ours, and never used to say whose call it is: a harness that sends another's id would take its rewards.
+Kept beside ours, to tell a session's agents apart, and never used to say whose call it is: a harness that sends
+another's id would take its rewards.
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ OPENCODE: Final = Harness(
     session_id=("x-opencode-session", "x-session-id", "x-session-affinity"),
     parent_id=("x-parent-session-id",),
 )
-HARNESSES: Final = (CLAUDE_CODE, CODEX, OPENCODE)
+QWEN_CODE: Final = Harness(
+    # 0.15.10 from npm: its user agent alone.
+    "qwen-code",
+    products=("qwencode",),
+)
+HARNESSES: Final = (CLAUDE_CODE, CODEX, OPENCODE, QWEN_CODE)
 
 _BY_PRODUCT: Final = {product: harness for harness in HARNESSES for product in harness.products}
 # Headers that say by themselves whose they are.
@@ -75,6 +81,8 @@ _ANY: Final = Harness(
     parent_id=("x-parent-session-id",),
 )
 _THINGS: Final = ("session_id", "agent_id", "parent_id", "kind")
+_OURS: Final = {"agent_id": "x-rollout-agent-id", "parent_id": "x-rollout-parent-agent-id"}
+"""For agents whose harness has no names of its own; they go above those of one that has."""
 
 
 def harness_of(headers: Mapping[str, str]) -> Told:
@@ -87,8 +95,8 @@ def harness_of(headers: Mapping[str, str]) -> Told:
         if product.lower() in harness.products and (number := version.partition(" ")[0]):
             told["version"] = number[:_LONGEST]
     for thing in _THINGS:
-        names: tuple[str, ...] = getattr(harness, thing)
-        for name in names:
+        own: tuple[str, ...] = getattr(harness, thing)
+        for name in (_OURS[thing], *own) if thing in _OURS else own:
             if value := headers.get(name):
                 told[thing] = value[:_LONGEST]
                 break

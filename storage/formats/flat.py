@@ -36,6 +36,8 @@ _PLAIN: Final = (
     "attempt",
     "purpose",
     "status",
+    "agent_id",
+    "parent_agent_id",
     "model",
     "first_prompt_len",
     "truncated",

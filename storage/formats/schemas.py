@@ -64,6 +64,8 @@ FLAT: Final = pa.schema(
         ("attempt", pa.int32()),
         ("purpose", pa.string()),
         ("status", pa.string()),
+        ("agent_id", pa.string()),
+        ("parent_agent_id", pa.string()),
         ("model", pa.string()),
         ("first_prompt_len", pa.int32()),
         ("truncated", pa.bool_()),

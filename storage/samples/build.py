@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from adapters.schema import Purpose, Reward, Session, Trace
+from storage.samples.agents import caller_of
 from storage.samples.chosen import Chosen, choose
 from storage.samples.findings import LENGTH, findings_of, incomplete, is_in_range, is_sound, outside_vocabulary
 from storage.samples.forest import Path, forest_of
@@ -69,6 +70,7 @@ def _sample(
     findings: tuple[Finding, ...],
 ) -> Sample:
     leaf, trace_ids = row.leaf, row.trace_ids()
+    caller = caller_of(leaf.trace)
     of_row = {None, *trace_ids}
     return Sample(
         session_id=session.session_id,
@@ -88,6 +90,8 @@ def _sample(
         purpose=_purpose(row),
         status=session.status,
         trace_ids=trace_ids,
+        agent_id=caller.agent_id if caller is not None else None,
+        parent_agent_id=caller.parent_agent_id if caller is not None else None,
         model=leaf.trace.served_model or leaf.trace.model,
         truncated=leaf.choice.finish_reason == LENGTH,
         findings=findings,

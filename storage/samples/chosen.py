@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.schema import Choice, Session, Trace
+from storage.samples.agents import is_subagent
 from storage.samples.node import Node, node_of, prompt_of
 from storage.samples.options import SampleOptions
 
@@ -51,6 +52,8 @@ def choose(session: Session, traces: Iterable[Trace], options: SampleOptions) ->
         if trace.attempt != latest:
             continue  # Another rollout, whose reward is not this one's.
         if (trace.purpose == "aux" and not options.aux) or trace.trace_id in left_out:
+            continue
+        if options.agents == "main" and is_subagent(trace):
             continue
         if trace.status == "running":
             if session.status != "open":

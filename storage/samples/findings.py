@@ -8,6 +8,7 @@
 | `id_outside_vocabulary` | yes | an id of the row, of a prompt too, is not below the `vocab_size` that was told |
 | `mixed_weight_versions` | | several versions sampled the trained tokens |
 | `mixed_logprobs_modes` | | raw and processed logprobs stand side by side |
+| `selected` | | a trained answer was picked out of several that the engine sampled (`best_of`) |
 | `truncated` | | the last call was cut by a length limit |
 | `single_call` | | a merged row is one call long: it continues none, and none continues it |
 """
@@ -85,6 +86,9 @@ def findings_of(row: Row, options: SampleOptions) -> Iterator[Finding]:
     if len({node.trace.logprobs_mode for node in own} - {None}) > 1:
         detail = "Some logprobs are raw, others processed (after temperature and the like); the spans say which."
         yield Finding("mixed_logprobs_modes", False, detail, _ids(own))
+    if selected := [node for node in own if _selected(node)]:
+        detail = f"The engine picked the answers of {_calls(len(selected))} out of several that it sampled (`best_of`)."
+        yield Finding("selected", False, detail, _ids(selected))
     if row.leaf.choice.finish_reason == LENGTH:
         yield Finding("truncated", False, "The last call was cut by a length limit.", (row.leaf.trace_id,))
     if options.style == "merged" and len(row.path) == 1:
@@ -98,6 +102,13 @@ def _missing(node: Node) -> int:
 
 def _positive(node: Node) -> int:
     return int(np.count_nonzero(node.logprobs > _ROUNDING))
+
+
+def _selected(node: Node) -> bool:
+    """Whether more was sampled than was told: the likeliest are no fair sample of the policy."""
+    asked = node.trace.sampling.effective
+    best_of, given = (asked.get(name) or 1 for name in ("best_of", "n"))
+    return isinstance(best_of, int) and isinstance(given, int) and best_of > given
 
 
 def _holder(row: Row, position: int) -> Node:

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 SampleStyle = Literal["merged", "traces"]
 LogprobsWanted = Literal["required", "optional"]
+AgentsWanted = Literal["all", "main"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class SampleOptions:
     """`merged`: one sample a path through the session. `traces`: one sample a choice, its whole prompt with mask 0."""
     aux: bool = False
     """Keep calls of purpose `aux`."""
+    agents: AgentsWanted = "all"
+    """`main`: without the calls of agents that another one spawned, as far as their harness says so."""
     retries: bool = False
     """Keep superseded attempts: those that another trace names in its `retry_of`."""
     cut: bool = False
@@ -40,5 +43,7 @@ class SampleOptions:
             raise ValueError(f"style is one of {', '.join(get_args(SampleStyle))}, not {self.style!r}")
         if self.logprobs not in get_args(LogprobsWanted):
             raise ValueError(f"logprobs is one of {', '.join(get_args(LogprobsWanted))}, not {self.logprobs!r}")
+        if self.agents not in get_args(AgentsWanted):
+            raise ValueError(f"agents is one of {', '.join(get_args(AgentsWanted))}, not {self.agents!r}")
         if self.vocab_size is not None and self.vocab_size < 1:
             raise ValueError(f"vocab_size is how many ids the model knows, not {self.vocab_size}")

@@ -74,6 +74,10 @@ class Sample:
     status: SessionStatus = "open"
     trace_ids: tuple[str, ...] = ()
     """From root to leaf, each once."""
+    agent_id: str | None = None
+    """Which of the rollout's agents made its last call, by the harness's own id; null where nobody said."""
+    parent_agent_id: str | None = None
+    """Who spawned that one; null for the main agent."""
     model: str | None = None
     truncated: bool = False
     """The last sampled span was cut by a length limit."""

@@ -74,7 +74,10 @@ class CallDrift:
     trace_id: str
     turn: int | None
     agent: str | None
+    """The program."""
     continuity: Continuity
+    agent_id: str | None = None
+    """Which of its agents called, by its own id."""
     earlier_trace_id: str | None = None
     """The call that it extends or breaks with."""
     broken: Break | None = None

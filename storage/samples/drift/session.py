@@ -9,7 +9,7 @@ from typing import Final
 from adapters.schema import Session, Trace
 from adapters.token_ids import TokenIds
 from storage.parents import Ends, ends_of
-from storage.samples.agents import agent_of
+from storage.samples.agents import agent_of, caller_of
 from storage.samples.chosen import superseded
 from storage.samples.drift.causes import Parting, likely_cause
 from storage.samples.drift.history import Reader, RequestOf
@@ -80,7 +80,14 @@ class _Walk:
 
     def _judged(self, call: Call) -> CallDrift:
         trace = call.trace
-        told = CallDrift(trace.trace_id, trace.turn, agent_of(self._session, trace), "unjudged")
+        caller = caller_of(trace)
+        told = CallDrift(
+            trace.trace_id,
+            trace.turn,
+            agent_of(self._session, trace),
+            "unjudged",
+            agent_id=caller.agent_id if caller is not None else None,
+        )
         if not call.exact:
             return told
         parent = self._ends.parent_of(trace.prompt_token_ids)

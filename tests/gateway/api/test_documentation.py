@@ -16,6 +16,7 @@ async def test_the_document_tells_of_both_planes_as_they_are(tmp_path: Path) -> 
     assert {path: sorted(item) for path, item in paths.items() if path.startswith("/api")} == {
         "/api/sessions": ["get", "post"],
         "/api/sessions/{session_id}": ["delete", "get", "patch"],
+        "/api/sessions/{session_id}/agents": ["get"],
         "/api/sessions/{session_id}/finish": ["post"],
         "/api/sessions/{session_id}/traces": ["get"],
         "/api/sessions/{session_id}/drift": ["get"],

@@ -57,6 +57,19 @@ TOLD: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         | {"x-parent-session-id": "ses_a"},
         {"name": "opencode", "version": "1.2.3", "session_id": "ses_b", "parent_id": "ses_a"},
     ),
+    "Qwen Code": (
+        {"user-agent": "QwenCode/0.15.10 (linux; x64)"},
+        {"name": "qwen-code", "version": "0.15.10"},
+    ),
+    "an agent that says itself which one it is": (
+        {"user-agent": "OpenAI/Python 3.54.0", "x-rollout-agent-id": "reviewer", "x-rollout-parent-agent-id": "coder"},
+        {"agent_id": "reviewer", "parent_id": "coder"},
+    ),
+    "one that says more than its harness": (
+        {"user-agent": CLAUDE, "x-claude-code-session-id": "a-1", "x-claude-code-agent-id": "b-2"}
+        | {"x-rollout-agent-id": "reviewer"},
+        {"name": "claude-code", "version": "2.1.197", "session_id": "a-1", "agent_id": "reviewer"},
+    ),
     "a harness that nobody knows": (
         {"user-agent": "my-agent/1", "x-session-id": "s-9", "x-parent-session-id": "s-8"},
         {"session_id": "s-9", "parent_id": "s-8"},

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.schema import WeightSpan
+from adapters.schema import Sampling, WeightSpan
 from storage.samples.sample import Finding, Sample
 from tests.storage.samples.examples import built, choice, codes, nan_to_none, rows, turn
 
@@ -105,6 +105,18 @@ def test_raw_and_processed_logprobs_in_one_row_are_a_warning() -> None:
     assert [span.logprobs_mode for span in sample.spans] == ["raw", "processed"]
     assert codes(built(raw, replace(processed, logprobs_mode=None))[0]) == []
     assert codes(built(raw, replace(processed, logprobs_mode="raw"))[0]) == []
+
+
+def test_answers_that_the_engine_picked_say_so() -> None:
+    def asked(**effective: int | None) -> Sampling:
+        return Sampling(dict(effective), dict(effective))
+
+    for picked in (asked(best_of=4), asked(best_of=4, n=2)):
+        (sample,) = built(replace(ASK, sampling=picked), TOOL)
+        assert the("selected", sample).trace_ids == ("t0",)
+        assert "1 call out of several" in the("selected", sample).detail
+    for given in (asked(best_of=1), asked(best_of=2, n=2), asked(n=4), asked(best_of=None)):
+        assert codes(built(replace(ASK, sampling=given), TOOL)[0]) == []
 
 
 def test_a_row_that_a_length_limit_cut_says_so() -> None:
