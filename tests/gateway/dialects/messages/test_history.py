@@ -266,3 +266,12 @@ def test_what_has_no_counterpart_is_refused_by_name(message: dict[str, Any], say
         chat(message, HELLO)
     assert caught.value.error.message.startswith(says)
     assert caught.value.error.type == "invalid_request_error"
+
+
+def test_white_space_beside_calls_is_no_text() -> None:
+    """A parser's leavings, which Anthropic's own API refuses to be given. A text keeps its own."""
+    call = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+    blank, text = {"type": "text", "text": " \n"}, {"type": "text", "text": "Look.\n"}
+    assert chat({"role": "assistant", "content": [blank, call]}, HELLO)[0]["content"] is None
+    assert chat({"role": "assistant", "content": [text, call]}, HELLO)[0]["content"] == "Look.\n"
+    assert chat({"role": "assistant", "content": [blank]}, HELLO)[0]["content"] == " \n"

@@ -75,6 +75,17 @@ def test_an_answer_comes_back_as_it_was_sampled() -> None:
     ]
 
 
+def test_white_space_beside_calls_is_no_text() -> None:
+    """Whether it came back as an item, or as what the trace says of an answer that is named."""
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    calls = (ToolCall("a", "f", "{}"),)
+    earlier = {FIRST: trace(FIRST, body(HELLO), text="\n", tool_calls=calls)}
+    named = {"previous_response_id": f"resp_{FIRST.replace('-', '')}"}
+    told = {"role": "assistant", "content": None, "tool_calls": [call]}
+    assert chat(HELLO, said("\n\n"), {**CALL, "arguments": "{}"}, RESULT)[1] == told
+    assert chat(RESULT, earlier=earlier, **named)[1] == told
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
