@@ -95,7 +95,7 @@ agents: .venv/.dev .venv/agents/.installed
 	.venv/agents/bin/python -m pip install --quiet --disable-pip-version-check openai-agents==0.24.0 \
 	  langchain==1.4.7 langchain-openai==1.7.3 langgraph==1.2.22 mini-swe-agent==2.4.6 litellm==1.83.0
 	npm install --prefix .venv/agents --silent --no-audit --no-fund --no-package-lock \
-	  @openai/codex@0.169.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.15.10
+	  @anthropic-ai/claude-code@2.1.330 @openai/codex@0.169.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.15.10
 	@touch $@
 
 clean:

@@ -135,8 +135,9 @@ def _assistant(blocks: Iterable[Block]) -> ChatMessage:
             case Called():
                 calls.append(Call(block.id, Function(block.name, block.arguments)))
     said, reasoning = "".join(text), "".join(thoughts) or None
-    # Null, where tools were called without a word, is what engines answer then, and templates look for it. Some engines'
-    # parsers leave a line end between two calls in the text; templates write their own there, and one more beside a text.
+    # Null, where tools were called without a word, is what engines answer then, and templates look for it. Parsers of
+    # some engines leave a line end between two calls in the text: templates write their own there, and one more beside
+    # any text.
     content = None if calls and not said.strip() else said
     return ChatMessage("assistant", content, reasoning, calls or None)
 

@@ -67,6 +67,8 @@ def _wrong_with_calls(program: Program, api: Api, session_id: str, server: Scrip
         yield f"{titles} calls are aux, and not {program.titles}"
     if (starts := api.drift(session_id)["counts"]["starts"]) != program.agents:
         yield f"{starts} agents, and not {program.agents}"
+    if (named := _named(api, session_id)) != (program.agents if program.named else 0):
+        yield f"{named} agents by name"
     trained = Counter(
         tuple(row["token_ids"][span["start"] : span["end"]])
         for row in api.samples(session_id, aux="true")
@@ -75,6 +77,14 @@ def _wrong_with_calls(program: Program, api: Api, session_id: str, server: Scrip
     )
     if trained != Counter(call.speeches[0].ids for call in server.calls):
         yield "not every sampled token stands once in the samples"
+
+
+def _named(api: Api, session_id: str) -> int:
+    """How many agents say who they are, all but the first of them as somebody's sub-agent."""
+    agents = [agent for agent in api.agents(session_id) if agent["agent_id"] is not None]
+    known = {agent["agent_id"] for agent in agents}
+    spawned = [agent for agent in agents if agent["parent_agent_id"] in known]
+    return len(agents) if len(spawned) == max(len(agents) - 1, 0) else -1
 
 
 async def main(names: list[str]) -> int:

@@ -28,6 +28,8 @@ class Program:
     files: Mapping[Path, str] = field(default_factory=dict)
     agents: int = 1
     """With its sub-agents."""
+    named: bool = False
+    """Whether its calls say which agent makes them."""
     titles: int = 0
     """Calls for itself, that are told apart as `aux`."""
 
@@ -39,6 +41,7 @@ def programs(work: Path, home: Path) -> Iterator[Program]:
             for script in ("agents_sdk", "langgraph_agent"):
                 yield _script(script, api, mode)
     yield from map(_mini_swe_agent, ("litellm", "litellm_response"))
+    yield _claude_code(work)
     yield _codex(home)
     for package in ("openai-compatible", "openai", "anthropic"):
         yield _opencode(work, package)
@@ -77,6 +80,32 @@ def _mini_swe_agent(model_class: str) -> Program:
     )
 
 
+def _claude_code(work: Path) -> Program:
+    return Program(
+        "claude-code",
+        (
+            *(str(INSTALLED / "node_modules/.bin/claude"), "-p", TASK),
+            # Which root may say too, unlike --dangerously-skip-permissions.
+            *("--allowedTools", "Bash,Write,Read,Agent"),
+        ),
+        plays(
+            [called("Write", file_path=str(work / name), content=content) for name, content in FILES.items()],
+            called("Bash", command=RUN, description="Run the test"),
+            review=called("Agent", description="Review", prompt=REVIEW, subagent_type="general-purpose"),
+            read=called("Read", file_path=str(work / "calc.py")),
+        ),
+        env={
+            "ANTHROPIC_BASE_URL": "BASE",
+            "ANTHROPIC_API_KEY": "none",
+            "ANTHROPIC_MODEL": "scripted",
+            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "scripted",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+        agents=2,
+        named=True,
+    )
+
+
 def _codex(home: Path) -> Program:
     settings = """\
 model = "scripted"
@@ -99,8 +128,16 @@ env_key = "OPENAI_API_KEY"
             *(str(INSTALLED / "node_modules/.bin/codex"), "exec", "--skip-git-repo-check"),
             *("--dangerously-bypass-approvals-and-sandbox", TASK),
         ),
-        plays([called("exec_command", cmd=command) for command in WRITE], called("exec_command", cmd=RUN)),
+        plays(
+            [called("exec_command", cmd=command) for command in WRITE],
+            called("exec_command", cmd=RUN),
+            review=called("multi_agent_v1__spawn_agent", message=REVIEW),
+            read=called("exec_command", cmd="cat calc.py"),
+            wait="multi_agent_v1__wait_agent",
+        ),
         files={home / ".codex/config.toml": settings},
+        agents=2,
+        named=True,
     )
 
 
@@ -130,6 +167,7 @@ def _opencode(work: Path, package: str) -> Program:
         env={"OPENCODE_DISABLE_MODELS_FETCH": "1"},
         files={work / "opencode.json": json.dumps(settings)},
         agents=2,
+        named=True,
         titles=1,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +20,8 @@ FILES: Final = {
 RUN: Final = "python3 test_calc.py"
 WRITE: Final = tuple(f"cat > {name} <<'EOF'\n{content}EOF" for name, content in FILES.items())
 """Both files by a shell."""
+_SPAWNED: Final = re.compile(r'"agent_id":\s*"([^"]+)"')
+"""What Codex answers to a call of a sub-agent."""
 _TITLE: Final = say("Two files and a test", reasoning="It is a sum.")
 _END: Final = say("Both files are written and the test passes.", reasoning="It printed ok.")
 
@@ -34,9 +37,13 @@ def plays(
     *,
     review: Called | None = None,
     read: Called | None = None,
+    wait: str | None = None,
     end: Speech = _END,
 ) -> Reply:
-    """`review` is the coder's call of its sub-agent, and `read` is that one's. Who offers no tools wants a title."""
+    """`review` is the coder's call of its sub-agent, and `read` is that one's. Who offers no tools wants a title.
+
+    `wait`: the tool that waits for a sub-agent, where its call does not.
+    """
     coder = [
         say("I write both files.", reasoning="The task needs two files.", calls=write),
         say(reasoning="Now I run it.", calls=[run]),
@@ -53,6 +60,9 @@ def plays(
             return [_TITLE]
         reviews = any(REVIEW in message.text for message in asked.messages if message.role == "user")
         steps = reviewer if reviews else coder
+        spawned = _SPAWNED.search(asked.messages[-1].text) if wait else None
+        if wait and spawned:
+            return [say(reasoning="It takes a moment.", calls=[called(wait, targets=[spawned[1]])])]
         # Turns with calls: some programs put words of their own into the assistant's mouth.
         turn = sum(bool(message.tool_calls) for message in asked.messages)
         return [steps[min(turn, len(steps) - 1)]]

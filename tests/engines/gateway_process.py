@@ -54,6 +54,10 @@ class Api:
     def drift(self, session_id: str) -> dict[str, Any]:
         return self._get(f"/api/sessions/{session_id}/drift")
 
+    def agents(self, session_id: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self._get(f"/api/sessions/{session_id}/agents")["items"]
+        return items
+
     def samples(self, session_id: str, **where: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self._get(f"/api/sessions/{session_id}/samples", **where)["items"]
         return items
