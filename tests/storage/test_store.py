@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import MetaData, delete, func, select, update
 
 from adapters.schema import Reward, Trace
 from storage.errors import CorruptTrace, SessionDeleted, SessionExists, SessionNotFound
@@ -16,6 +15,9 @@ from storage.gateways import INTERRUPTED
 from storage.ids import new_id
 from storage.records import StoredBackend, TraceQuery
 from storage.store import Store
+from storage.tables import gateways
+from storage.tables import traces as rows
+from tests.storage.behind import behind
 from tests.storage.examples import NOON, call, session, traces
 
 
@@ -90,10 +92,10 @@ async def test_the_parent_of_a_call_is_found_by_its_tokens(store: Store) -> None
     assert [(t.parent_trace_id, t.parent_index) for t in found] == [(None, None), (first.trace_id, 1), (None, None)]
 
 
-async def test_which_choice_is_continued_outlives_the_process(tmp_path: Path) -> None:
+async def test_which_choice_is_continued_outlives_the_process(place: str) -> None:
     first, second = call("s", [1, 2], [3], [4]), call("s", [1, 2, 4, 5], [6])
     for trace in (first, second):
-        store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+        store = Store.open(place, gateway_id="gateway-1")
         await store.finish(trace, timeout=5)
         found = await store.trace(trace.trace_id)
         await store.close()
@@ -101,10 +103,10 @@ async def test_which_choice_is_continued_outlives_the_process(tmp_path: Path) ->
     assert (found.parent_trace_id, found.parent_index) == (first.trace_id, 1)
 
 
-async def test_parents_turns_and_bases_outlive_the_process(tmp_path: Path) -> None:
+async def test_parents_turns_and_bases_outlive_the_process(place: str) -> None:
     history: list[int] = []
     written = []
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+    store = Store.open(place, gateway_id="gateway-1")
     for turn in range(80):
         prompt = [*history, *range(turn * 50, turn * 50 + 40)]
         body = b"%a" % prompt
@@ -115,41 +117,41 @@ async def test_parents_turns_and_bases_outlive_the_process(tmp_path: Path) -> No
         written.append(replace(trace, turn=turn, parent_trace_id=parent[0], parent_index=parent[1]))
         if turn % 13 == 12:
             await store.close()
-            store = Store.open(tmp_path / "a.db", gateway_id=f"gateway-{turn}")
+            store = Store.open(place, gateway_id=f"gateway-{turn}")
     assert list(await of_session(store, "s")) == written
     assert await store.trace(written[-1].trace_id, "s") == written[-1]
     await store.close()
-    with sqlite3.connect(tmp_path / "a.db") as db:
-        depths = [depth for (depth,) in db.execute("SELECT depth FROM traces ORDER BY turn")]
-        size = db.execute("SELECT sum(length(text) + length(ids)) FROM traces").fetchone()[0]
+    with behind(place) as db:
+        depths = db.scalars(select(rows.c.depth).order_by(rows.c.turn)).all()
+        size = db.scalar(select(func.sum(func.length(rows.c.text) + func.length(rows.c.ids))))
     assert max(depths) == 32
     assert depths.count(0) == 3
     assert size < sum(len(trace.request.body or b"") for trace in written) / 10
 
 
-async def test_a_trace_that_changed_on_disk_is_named(store: Store, tmp_path: Path) -> None:
+async def test_a_trace_that_changed_on_disk_is_named(store: Store, place: str) -> None:
     base, link = call("s", [1], [2], body=b"abc" * 300), call("s", [1, 2], [3], body=b"abc" * 301)
     await store.finish(base, timeout=5)
     await store.finish(link, timeout=5)
-    with sqlite3.connect(tmp_path / "rollouts.db") as db:
-        text = db.execute("SELECT ids FROM traces WHERE trace_id = ?", (base.trace_id,)).fetchone()[0]
-        db.execute("UPDATE traces SET ids = ? WHERE trace_id = ?", (text[:-1] + b"\x01", base.trace_id))
+    with behind(place) as db:
+        ids = db.scalar(select(rows.c.ids).where(rows.c.trace_id == base.trace_id)) or b""
+        db.execute(update(rows).where(rows.c.trace_id == base.trace_id).values(ids=ids[:-1] + b"\x01"))
     with pytest.raises(CorruptTrace, match=base.trace_id):
         await store.trace(base.trace_id)
-    with sqlite3.connect(tmp_path / "rollouts.db") as db:
-        db.execute("DELETE FROM traces WHERE trace_id = ?", (base.trace_id,))
+    with behind(place) as db:
+        db.execute(delete(rows).where(rows.c.trace_id == base.trace_id))
     with pytest.raises(CorruptTrace, match=f"{link.trace_id}.*base {base.trace_id} is missing"):
         await store.trace(link.trace_id)
 
 
-async def test_a_corrupt_trace_does_not_stop_its_session(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+async def test_a_corrupt_trace_does_not_stop_its_session(place: str) -> None:
+    store = Store.open(place, gateway_id="gateway-1")
     first = call("s", [1], [2])
     await store.finish(first, timeout=5)
     await store.close()
-    with sqlite3.connect(tmp_path / "a.db") as db:
-        db.execute("UPDATE traces SET text = x'07'")
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
+    with behind(place) as db:
+        db.execute(update(rows).values(text=b"\x07"))
+    store = Store.open(place, gateway_id="gateway-2")
     second = call("s", [1, 2], [3])
     await store.finish(second, timeout=5)
     found = await store.trace(second.trace_id)
@@ -157,13 +159,14 @@ async def test_a_corrupt_trace_does_not_stop_its_session(tmp_path: Path) -> None
     await store.close()
 
 
-async def test_calls_that_ran_when_their_gateway_died_are_interrupted(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    store = Store.open(path, gateway_id="gateway-1")
+async def test_calls_that_ran_when_their_gateway_died_are_interrupted(place: str) -> None:
+    store = Store.open(place, gateway_id="gateway-1")
     running = call("s", status="running")
     store.begin(running)
     await store.close()
-    store = Store.open(path, gateway_id="gateway-2")
+    with behind(place) as db:  # Where others may live, it is by its silence that one is known to be dead.
+        db.execute(update(gateways).values(heartbeat_at=NOON))
+    store = Store.open(place, gateway_id="gateway-2")
     found = await store.trace(running.trace_id)
     assert found is not None
     assert (found.status, found.fidelity_reason, found.turn) == ("interrupted", INTERRUPTED, 0)
@@ -209,14 +212,13 @@ async def test_pins_of_one_batch_are_heeded_in_their_order(store: Store) -> None
     assert found.backend == "gpu-2"
 
 
-async def test_an_attempt_goes_on_from_nothing_of_the_one_before(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
+async def test_an_attempt_goes_on_from_nothing_of_the_one_before(place: str) -> None:
     first = call("s", [1, 2], [3], attempt=0)
     again = call("s", [1, 2, 3], [4], attempt=1)
     then = call("s", [1, 2, 3, 4], [5], attempt=1)
     late = call("s", [1, 2, 3, 6], [7], attempt=0)
     for trace in (first, again, then, late):  # Each by a process of its own, and so out of the database.
-        store = Store.open(path, gateway_id="gateway-1")
+        store = Store.open(place, gateway_id="gateway-1")
         await store.finish(trace, timeout=5)
         parents = [(each.attempt, each.parent_trace_id) for each in await store.whole_session("s")]
         await store.close()
@@ -255,7 +257,7 @@ async def test_a_session_ends_once(store: Store) -> None:
     assert await store.finish_session("s", "failed") == replace(first, status="failed")
 
 
-async def test_a_deleted_session_leaves_its_tombstone_alone(store: Store, tmp_path: Path) -> None:
+async def test_a_deleted_session_leaves_its_tombstone_alone(store: Store, place: str) -> None:
     await store.create_session(session("s"), b"hash")
     late = call("s", [1, 2, 3], [4])
     store.begin(late)
@@ -275,19 +277,19 @@ async def test_a_deleted_session_leaves_its_tombstone_alone(store: Store, tmp_pa
         await store.create_session(session("s"))
     with pytest.raises(SessionDeleted):
         await store.change_session("s", attempt=1)
-    with sqlite3.connect(tmp_path / "rollouts.db") as db:
-        names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        with_session = []
-        for name in names:
-            columns = [column[1] for column in db.execute(f"PRAGMA table_info({name})")]
-            if "session_id" in columns:
-                found = db.execute(f"SELECT count(*) FROM {name} WHERE session_id = 's'").fetchone()[0]  # noqa: S608
-                with_session.append((name, found))
+    with behind(place) as db:
+        present = MetaData()
+        present.reflect(db)
+        with_session = [
+            (name, len(db.execute(select(table).where(table.c.session_id == "s")).all()))
+            for name, table in present.tables.items()
+            if "session_id" in table.c
+        ]
     assert sorted(with_session) == [("deliveries", 0), ("sessions", 0), ("tombstones", 1), ("traces", 0)]
 
 
-async def test_backends_that_were_added_stay(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+async def test_backends_that_were_added_stay(place: str) -> None:
+    store = Store.open(place, gateway_id="gateway-1")
     first = StoredBackend("a", "http://a:8000", engine="vllm", models=("m", "qwen*"), api_key_env="A_KEY")
     await store.add_backend(replace(first, url="http://old:8000"))
     await store.add_backend(first)
@@ -295,15 +297,15 @@ async def test_backends_that_were_added_stay(tmp_path: Path) -> None:
     assert await store.remove_backend("b")
     assert not await store.remove_backend("b")
     await store.close()
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
+    store = Store.open(place, gateway_id="gateway-2")
     assert await store.backends() == (first,)
     await store.close()
 
 
-async def test_a_store_is_closed_once_however_often_it_is_told_to(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+async def test_a_store_is_closed_once_however_often_it_is_told_to(place: str) -> None:
+    store = Store.open(place, gateway_id="gateway-1")
     await store.close()
-    reopened = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
+    reopened = Store.open(place, gateway_id="gateway-2")
     await store.close()
     await reopened.add_backend(StoredBackend("a", "http://a:8000"))
     await reopened.close()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
+
+from sqlalchemy import update
 
 from adapters.schema import RecordedRequest, Usage
 from storage.store import Store
+from storage.tables import traces
 from storage.usage import Usage as UsedUp
+from tests.storage.behind import behind
 from tests.storage.examples import NOON, call
 
 
@@ -62,10 +63,10 @@ async def test_calls_that_run_are_named(store: Store) -> None:
     assert (found.calls, found.running) == (1, {running.trace_id})
 
 
-async def test_traces_from_before_rows_told_their_tokens_are_read_for_it(store: Store, tmp_path: Path) -> None:
+async def test_traces_from_before_rows_told_their_tokens_are_read_for_it(store: Store, place: str) -> None:
     await recorded(store, used(100, 10), used(120, 30))
-    with closing(sqlite3.connect(tmp_path / "rollouts.db")) as db, db:
-        db.execute("UPDATE traces SET prompt_tokens = NULL, completion_tokens = NULL WHERE turn = 0")
+    with behind(place) as db:
+        db.execute(update(traces).where(traces.c.turn == 0).values(prompt_tokens=None, completion_tokens=None))
     assert await store.usage("s1", 0) == UsedUp(2, 220, 40, NOON)
 
 
