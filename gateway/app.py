@@ -19,7 +19,7 @@ from gateway.api.parts import ApiParts
 from gateway.backends import Backends
 from gateway.detection import Detection
 from gateway.dialects.table import COUNTERS, ENDPOINTS
-from gateway.dispatch import Dispatcher
+from gateway.dispatch import TRIES, Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.followed_backends import Followed, followed
 from gateway.habits.budgets import Budgets
@@ -107,7 +107,7 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
         gateway_id = new_id()
         store = await asyncio.to_thread(Store.open, settings.database, gateway_id=gateway_id)
         stack.push_async_callback(store.close)
-        upstream = await stack.enter_async_context(Upstream(connect_timeout=settings.connect_timeout))
+        upstream = await stack.enter_async_context(Upstream(connect_timeout=settings.connect_timeout / TRIES))
         detection = Detection(upstream, timeout=settings.detect_timeout)
         backends = Backends(await known_backends(settings, store, environ), detection)
         stack.push_async_callback(backends.close)

@@ -26,6 +26,8 @@ _LONGEST_PAUSE = 30.0
 _DOUBLINGS = 16
 # An unknown model, or a 5xx, has the backends asked what they are again; not more often than this.
 _ASK_AGAIN_AFTER = 5.0
+# One that was silent so lately need not be waited for again: a call asks all, and then tries two.
+_JUST_NOW = 0.5
 
 
 class BackendExists(Exception):
@@ -69,6 +71,8 @@ class Backend:
     last_error: str | None = None
     down_until: float = 0.0
     asked_at: float = float("-inf")
+    silent_at: float = float("-inf")
+    """When it was last asked what it is, and did not answer."""
     _asking: asyncio.Task[Server] | None = field(default=None, repr=False)
 
     @property
@@ -151,6 +155,8 @@ class Backends:
         """What a backend is: known, or found out now, once for all who wait. Raises UpstreamError."""
         if backend.server is not None:
             return backend.server
+        if self._clock() - backend.silent_at < _JUST_NOW:
+            raise NothingSent(backend.name, backend.last_error or "it did not answer a moment ago")
         if backend._asking is None:
             backend._asking = asyncio.create_task(self._ask(backend), name=f"detect {backend.name}")
         # Shielded: one caller that goes away must not end the question that others wait for.
@@ -159,6 +165,7 @@ class Backends:
     async def ask_again(self, backend: Backend) -> Server:
         """Raises UpstreamError."""
         backend.server = None
+        backend.silent_at = float("-inf")
         return await self.server(backend)
 
     async def know(self, backend: Backend) -> None:
@@ -202,7 +209,8 @@ class Backends:
             backend.asked_at = self._clock()
             backend.server = await self._detector.detect(backend)
             return backend.server
-        except UpstreamError:
+        except UpstreamError as exc:
+            backend.silent_at, backend.last_error = self._clock(), exc.why
             raise
         except Exception as exc:
             # Whatever one server says that we fail on, calls to the others go on.

@@ -23,7 +23,8 @@ from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, Upstream
 # What of an agent's headers a backend may see. Its credential is not among them.
 _PASSED_HEADERS = ("traceparent", "tracestate", "x-request-id")
 _ERROR_BYTES = 1024 * 1024
-_TRIES = 2
+TRIES = 2
+"""Of one call; the limit for connecting is shared by them."""
 
 
 class BackendRefused(Exception):
@@ -116,7 +117,7 @@ class Dispatcher:
     async def _dispatch(self, order: Order) -> Dispatched:
         candidates = await candidates_for(self._backends, order.session_id, order.request.model, order.pinned)
         failure: UpstreamError | None = None
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             backend = candidates[min(attempt, len(candidates) - 1)]
             try:
                 return await self._ask(backend, order)

@@ -44,6 +44,7 @@ class Settings(BaseModel):
     busy_wait: float = Field(default=0.0, ge=0)
     """How long a call may wait, in all, for a backend that refuses it with 429 or 503 and says when to come back."""
     connect_timeout: float = Field(default=5.0, gt=0)
+    """For a call's two tries together."""
     first_byte_timeout: float = Field(default=1800.0, gt=0)
     """Long, for a whole answer of 32,000 tokens behind a full queue shows no byte before it is done."""
     idle_timeout: float = Field(default=600.0, gt=0)
