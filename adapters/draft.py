@@ -133,7 +133,7 @@ class Draft:
         a 400 for that; «as long as it may be» is what was meant.
         """
         context = self.server.context
-        if context is None or self.request.endpoint != "chat":
+        if context is None or self.request.keep_limits or self.request.endpoint != "chat":
             return  # A legacy completion without a limit ends after 16 tokens.
         for name in ("max_tokens", "max_completion_tokens"):
             limit = integer(self.fields.get(name))

@@ -35,6 +35,8 @@ class CanonicalRequest:
     top_logprobs: int | None = None
     return_token_ids: bool = False
     """vLLM's own flag, which an agent may use towards every engine."""
+    keep_limits: bool = False
+    """Whether a limit that no answer can reach is the server's to judge, whatever it says of it."""
     tools: bool = False
     """Whether tools are offered and may be called (`tool_choice` is not `none`)."""
     translated: bool = False

@@ -136,6 +136,7 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
                 Budgets(store, shared=store.shared, patience=patience),
                 Retries(store, shared=store.shared, patience=patience),
                 aux_rules=settings.aux_rules,
+                keep_limits=settings.max_tokens_beyond_context == "send",
             ),
             patience=patience,
             settings=ExchangeSettings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from adapters.request import CanonicalRequest
 from adapters.schema import Trace
 from gateway.call import Call
@@ -15,10 +17,12 @@ from gateway.habits.sampling import pinned
 class Habits:
     """Those of agents, and what sessions' owners set against them."""
 
-    def __init__(self, budgets: Budgets, retries: Retries, *, aux_rules: bool) -> None:
+    def __init__(self, budgets: Budgets, retries: Retries, *, aux_rules: bool, keep_limits: bool = False) -> None:
+        """`keep_limits`: a `max_tokens` beyond the whole context of its server is sent all the same."""
         self._budgets = budgets
         self._retries = retries
         self._aux_rules = aux_rules
+        self._keep_limits = keep_limits
 
     async def heed(self, call: Call) -> CanonicalRequest:
         """The request to send. What else is found out stands on the call. Raises BudgetSpent."""
@@ -32,6 +36,8 @@ class Habits:
                 call.purpose = "aux"
         call.retry_of = await self._retries.began(session, call.trace_id, call.headers, call.body)
         request = pinned(request, session.sampling)
+        if self._keep_limits:
+            request = replace(request, keep_limits=True)
         if session.budgets and call.purpose != "aux":
             admitted = await self._budgets.admit(session, call.trace_id, request)
             request = admitted.request

@@ -28,6 +28,8 @@ class Settings(BaseModel):
     """What may be given up for a stream; a session can say otherwise."""
     aux_rules: bool = True
     """Whether calls that harnesses make for themselves are found, and given the purpose `aux`."""
+    max_tokens_beyond_context: Literal["leave_out", "send"] = "leave_out"
+    """What becomes of a chat's limit that is longer than the whole context of the backend's models."""
     keys: tuple[SecretStr, ...] = ()
     """Agents' keys. Without any the gateway listens on loopback alone and takes every key."""
     admin_key: SecretStr | None = None

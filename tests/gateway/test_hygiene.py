@@ -95,6 +95,32 @@ async def test_a_limit_beyond_the_whole_context_is_as_good_as_none(
     assert server.calls[-1].json[name] == 64_000
 
 
+LONG = {
+    "/v1/chat/completions": {"messages": HELLO["messages"], "max_tokens": 64_000},
+    "/v1/messages": {"messages": HELLO["messages"], "max_tokens": 64_000},
+    "/v1/responses": {"input": "Say hello.", "max_output_tokens": 64_000},
+}
+
+
+@pytest.mark.parametrize(("kept", "limits"), [("leave_out", None), ("send", 64_000)])
+@pytest.mark.parametrize("path", LONG)
+async def test_what_becomes_of_a_limit_beyond_the_context_is_the_owners_to_say(
+    tmp_path: Path, path: str, kept: str, limits: int | None
+) -> None:
+    """docs/promises.md C2."""
+    server = ScriptedServer("vllm")
+    async with (
+        running(server) as backend,
+        gateway(tmp_path, backend, max_tokens_beyond_context=kept) as served,
+    ):
+        response = await served.agent.post(path, json={"model": "scripted", **LONG[path]})
+        trace = await served.trace(response)
+    assert response.status_code == 200
+    assert server.calls[-1].json.get("max_tokens") == limits
+    assert trace["sampling"]["requested"] == {"max_tokens": 64_000}
+    assert trace["sampling"]["effective"] == ({"max_tokens": limits} if limits else {})
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 async def test_details_of_usage_that_are_null_are_left_out(tmp_path: Path, engine: str, stream: bool) -> None:
