@@ -14,12 +14,10 @@ _WORDS: Final = ("the", "a", "file", "test", "then", "line", "error", "value", "
 _HEAD: Final = {"id": "chatcmpl-9b8e2d417fdeef0e", "created": 1795253500, "model": MODEL}
 
 
-def _sampled() -> list[tuple[int, str, float]]:
+def _sampled(tokens: int) -> list[tuple[int, str, float]]:
     """Ids, texts and logprobs of the one completion that all answers hold."""
     rng = random.Random(7)
-    return [
-        (rng.randrange(151_000), " " + rng.choice(_WORDS), _single(-rng.expovariate(3))) for _ in range(SAMPLED_TOKENS)
-    ]
+    return [(rng.randrange(151_000), " " + rng.choice(_WORDS), _single(-rng.expovariate(3))) for _ in range(tokens)]
 
 
 def _prompt() -> list[int]:
@@ -37,14 +35,13 @@ def _logprob(text: str, logprob: float) -> dict[str, object]:
     return {"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": []}
 
 
-def _usage() -> dict[str, int]:
-    total = PROMPT_TOKENS + SAMPLED_TOKENS
-    return {"prompt_tokens": PROMPT_TOKENS, "total_tokens": total, "completion_tokens": SAMPLED_TOKENS}
+def _usage(tokens: int) -> dict[str, int]:
+    return {"prompt_tokens": PROMPT_TOKENS, "total_tokens": PROMPT_TOKENS + tokens, "completion_tokens": tokens}
 
 
 def whole_answer() -> bytes:
     """A whole chat completion with ids and logprobs."""
-    sampled = _sampled()
+    sampled = _sampled(SAMPLED_TOKENS)
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": "".join(text for _, text, _ in sampled), "refusal": None},
@@ -53,12 +50,12 @@ def whole_answer() -> bytes:
         "stop_reason": None,
         "token_ids": [token for token, _, _ in sampled],
     }
-    answer = {**_HEAD, "object": "chat.completion", "choices": [choice], "usage": _usage()}
+    answer = {**_HEAD, "object": "chat.completion", "choices": [choice], "usage": _usage(SAMPLED_TOKENS)}
     return _json({**answer, "prompt_logprobs": None, "prompt_token_ids": _prompt()})
 
 
-def streamed_answer() -> bytes:
-    """The same completion as a stream: a chunk for the role, one for each token, one for usage, and `[DONE]`."""
+def streamed_answer(tokens: int = SAMPLED_TOKENS) -> bytes:
+    """Such a completion as a stream: a chunk for the role, one for each token, one for usage, and `[DONE]`."""
     head = {**_HEAD, "object": "chat.completion.chunk"}
 
     def chunk(delta: dict[str, str], logprobs: object, finish_reason: str | None, **more: object) -> dict[str, object]:
@@ -68,12 +65,12 @@ def streamed_answer() -> bytes:
     chunks: list[dict[str, object]] = [
         {**chunk({"role": "assistant", "content": ""}, None, None), "prompt_token_ids": _prompt()}
     ]
-    sampled = _sampled()
+    sampled = _sampled(tokens)
     for number, (token, text, logprob) in enumerate(sampled):
         last = number == len(sampled) - 1
         entries = {"content": [_logprob(text, logprob)]}
         chunks.append(chunk({"content": text}, entries, "stop" if last else None, token_ids=[token]))
-    chunks.append({**head, "choices": [], "usage": _usage()})
+    chunks.append({**head, "choices": [], "usage": _usage(tokens)})
     return b"".join(b"data: " + _json(each) + b"\n\n" for each in chunks) + b"data: [DONE]\n\n"
 
 

@@ -47,14 +47,15 @@ async def run(work: Work) -> Load:
 def _rollout(work: Work, rng: random.Random, first: int) -> list[bytes]:
     """The requests of one session."""
     return [
-        _request(work, f"bench-{work.seed}-{first}", canned.request(rng, stream=work.stream))
+        request_of(work.port, f"bench-{work.seed}-{first}", canned.request(rng, stream=work.stream))
         for _ in range(min(work.calls_a_session, work.calls - first))
     ]
 
 
-def _request(work: Work, session: str, body: bytes) -> bytes:
+def request_of(port: int, session: str, body: bytes) -> bytes:
+    """A call of a session, as it goes out."""
     head = (
-        f"POST /sessions/{session}/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{work.port}\r\n"
+        f"POST /sessions/{session}/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         f"Content-Type: application/json\r\nAuthorization: Bearer unused\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -66,7 +67,7 @@ async def _connection(work: Work, rollouts: Iterator[list[bytes]]) -> list[float
     for request in itertools.chain.from_iterable(rollouts):
         started = time.perf_counter()
         writer.write(request)
-        body = await _answer(reader)
+        body = await answer_of(reader)
         latencies.append(time.perf_counter() - started)
         if work.stream:
             assert body.rstrip().endswith(b"data: [DONE]"), body[-300:]
@@ -79,7 +80,8 @@ async def _connection(work: Work, rollouts: Iterator[list[bytes]]) -> list[float
     return latencies
 
 
-async def _answer(reader: asyncio.StreamReader) -> bytes:
+async def answer_of(reader: asyncio.StreamReader) -> bytes:
+    """The body of one answer, whole or in chunks."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     assert head.startswith(b"http/1.1 200"), head + await reader.read(500)
     if b"transfer-encoding: chunked" not in head:

@@ -42,6 +42,10 @@ class Tree:
                 return
         raise SystemExit(f"{self._process.args} does not listen:\n{self._log.read_text(errors='replace')[-4000:]}")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def cpu(self) -> float:
         """Seconds of user and system time so far, those of ended children included."""
         return sum(_cpu_of(pid) for pid in self._pids())
