@@ -111,8 +111,10 @@ class AgentConnection(HttpToolsProtocol):
             return
         self._in_body = False
         if self.cycle.response_complete:
-            # Its answer was there before its end, and the time for the next request began to count then.
+            # Its answer was there before its end, and the time for the next request began to count then. What was read
+            # with its head was body too, and is nothing of the next one's.
             self.since = self.loop.time()
+            self._head_bytes = 0
         super().on_message_complete()
 
     # The doorway's side.
