@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.tally import Tally, markdown
 
@@ -49,6 +51,8 @@ def _run(scenario: Scenario, count: int) -> Tally:
     with tempfile.TemporaryDirectory(prefix="rollouts-faults-") as folder:
         try:
             tally = asyncio.run(scenario.play(Path(folder), count))
+        except pytest.skip.Exception as exc:
+            tally = Tally(scenario.row, scenario.name, broken=[f"not played: {exc}"])
         except Exception:
             # A scenario that can't be played to its end is no pass, and the others are played all the same.
             tally = Tally(scenario.row, scenario.name, broken=[traceback.format_exc()[-2000:]])

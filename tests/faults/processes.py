@@ -22,10 +22,11 @@ _STARTS_WITHIN_S: Final = 60.0
 _STOPS_WITHIN_S: Final = 60.0
 
 
-def _serve(arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> None:
+def _serve(arguments: Sequence[str], environ: Mapping[str, str], folder: Path) -> None:
     from gateway.cli import main
 
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.chdir(folder)
+    output = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, sys.stdout.fileno())
     os.dup2(output, sys.stderr.fileno())
     for name in [name for name in os.environ if name.startswith("ROLLOUT_GATEWAY_")]:
@@ -41,7 +42,7 @@ class Gateway:
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
     folder: Path
-    """Of its log and its ready file."""
+    """Its working directory, with its log and its ready file."""
     port: int = 0
     _process: ForkServerProcess | None = None
 
@@ -75,7 +76,7 @@ class Gateway:
         ready.unlink(missing_ok=True)
         arguments = ("--port", str(self.port), "--ready-file", str(ready), *self.arguments)
         _PROCESSES.set_forkserver_preload(["gateway.app", "gateway.cli", "gateway.commands.serve", "uvicorn"])
-        self._process = _PROCESSES.Process(target=_serve, args=(arguments, dict(self.environ), self.folder / "log"))
+        self._process = _PROCESSES.Process(target=_serve, args=(arguments, dict(self.environ), self.folder))
         self._process.start()
 
     async def ready(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,8 +19,10 @@ from tests.faults import (
     test_many_sessions,
     test_slow_readers,
     test_stopping_gateways,
+    test_strangers,
 )
 from tests.faults.tally import Tally
+from tests.postgres import Postgres
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,36 @@ class Scenario:
         return any(each == self.row.lower() or each in self.name for each in wanted)
 
 
+@contextmanager
+def _postgres() -> Iterator[Postgres]:
+    server = Postgres.make()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+async def _kills_on_postgres(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_kills.kills_on_postgres(folder, count, server.database())
+
+
+async def _sessions_on_sqlite(folder: Path, count: int) -> Tally:
+    return await test_many_sessions.sessions_on_sqlite(folder, 10 * count)
+
+
+async def _sessions_on_postgres(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_many_sessions.sessions_on_postgres(folder, 100 * count, server.database())
+
+
 async def _slow_readers(folder: Path, count: int) -> Tally:
     """Each takes seconds and 30 MB."""
     return await test_slow_readers.slow_readers(folder, max(2, count // 5))
+
+
+async def _slow_strangers(folder: Path, count: int) -> Tally:
+    return await test_strangers.slow_strangers(folder, 20 * count)
 
 
 async def _streams_at_sigterm(folder: Path, count: int) -> Tally:
@@ -48,11 +78,17 @@ SCENARIOS: Final = (
     Scenario("D2", "absent-backends", test_absent_backends.backends_that_are_not_there),
     Scenario("D3", "hanging-backends", test_hanging_backends.backends_that_hang),
     Scenario("D4", "leaving-agents", test_leaving_agents.agents_that_leave),
+    Scenario("D5", "slow-loris", _slow_strangers),
     Scenario("D6", "slow-readers", _slow_readers),
     Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite),
+    Scenario("D9", "kills-postgres", _kills_on_postgres),
     Scenario("D10", "sigterm", _streams_at_sigterm),
     Scenario("D12", "malformed-streams", test_bad_answers.malformed_streams),
-    Scenario("D14", "sessions-sqlite", test_many_sessions.sessions_on_sqlite),
+    Scenario("D13", "huge-bodies", test_strangers.huge_bodies),
+    Scenario("D14", "sessions-sqlite", _sessions_on_sqlite),
+    Scenario("D14", "sessions-postgres", _sessions_on_postgres),
+    Scenario("D15", "smuggling", test_strangers.smuggled_requests),
+    Scenario("D16", "bombs", test_strangers.bombs),
     Scenario("D17", "changing-weights", test_changing_weights.weights_that_change),
     Scenario("D18", "lying-backends", test_bad_answers.backends_that_lie),
 )

@@ -8,14 +8,22 @@ from pathlib import Path
 from tests.faults.load import at_once
 from tests.faults.tally import Tally
 from tests.faults.world import World, world
+from tests.postgres import Postgres
 
 _TOKENS = 3
 
 
-async def sessions_on_sqlite(folder: Path, count: int, *, calls: int = 20, sessions: int = 20) -> Tally:
-    """`count` times so many sessions."""
-    tally = Tally("D14", f"sessions of {calls} calls, one gateway on SQLite", count * sessions)
+async def sessions_on_sqlite(folder: Path, count: int, *, calls: int = 20) -> Tally:
+    tally = Tally("D14", f"sessions of {calls} calls, one gateway on SQLite", count)
     async with world(folder) as run:
+        await _play(run, tally, calls)
+    return tally
+
+
+async def sessions_on_postgres(folder: Path, count: int, database: str, *, calls: int = 20) -> Tally:
+    """Each call goes to one of the two, whichever."""
+    tally = Tally("D14", f"sessions of {calls} calls over two gateways, PostgreSQL", count)
+    async with world(folder, database=database, gateways=2) as run:
         await _play(run, tally, calls)
     return tally
 
@@ -42,5 +50,13 @@ async def _play(run: World, tally: Tally, calls: int) -> None:
 
 async def test_no_token_is_in_another_session(tmp_path: Path) -> None:
     """docs/promises.md D14, of one gateway."""
-    tally = await sessions_on_sqlite(tmp_path, 3, calls=5)
+    tally = await sessions_on_sqlite(tmp_path, 40, calls=5)
+    assert tally.clean, tally.complaints()
+
+
+async def test_no_token_is_in_another_session_whichever_gateway_a_call_comes_to(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    """docs/promises.md D14, B11."""
+    tally = await sessions_on_postgres(tmp_path, 40, postgres.database(), calls=5)
     assert tally.clean, tally.complaints()
