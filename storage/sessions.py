@@ -22,6 +22,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.exc import IntegrityError
 
 from adapters.schema import Purpose, Reward, Session, SessionStatus
 from storage import cursors, places, rewards, tables
@@ -160,7 +161,10 @@ def create(db: Connection, session: Session, key_hash: bytes | None) -> Session:
         raise SessionDeleted(session.session_id)
     if get(db, session.session_id) is not None:
         raise SessionExists(session.session_id)
-    db.execute(insert(tables.sessions), to_row(session) | {"key_hash": key_hash})
+    try:
+        db.execute(insert(tables.sessions), to_row(session) | {"key_hash": key_hash})
+    except IntegrityError as exc:  # Another gateway has made it since.
+        raise SessionExists(session.session_id) from exc
     places.give(db, session)
     return session
 

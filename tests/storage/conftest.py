@@ -27,7 +27,7 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres: Postgres) -> str:
-    """The URL of a migrated database that all tests use, one after the other, for to make one takes 50 times as long."""
+    """The URL of a migrated database that tests use one after the other, for to make one takes 50 times as long."""
     url = postgres.database()
     Database.open(url).close()
     return url

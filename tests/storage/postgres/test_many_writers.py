@@ -1,0 +1,210 @@
+"""Several gateways write to one database: what each needs to know of the others' calls it knows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from adapters.schema import Trace
+from storage.errors import SessionExists
+from storage.records import EndedQuery, TraceQuery
+from storage.store import Store
+from storage.tables import traces
+from tests.storage.conftest import on_postgres
+from tests.storage.examples import call, session
+
+pytestmark = on_postgres
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+async def stores(place: str) -> AsyncIterator[list[Store]]:
+    async with AsyncExitStack() as stack:
+        opened = [Store.open(place, gateway_id=f"gateway-{number}") for number in range(3)]
+        for store in opened:
+            stack.push_async_callback(store.close)
+        yield opened
+
+
+async def of(store: Store, session_id: str) -> tuple[Trace, ...]:
+    return await store.whole_session(session_id)
+
+
+async def test_a_session_whose_calls_go_to_each_gateway_in_turn_is_one_chain(stores: list[Store]) -> None:
+    history: list[int] = []
+    written: list[Trace] = []
+    for turn in range(45):
+        prompt = [*history, *range(turn * 10, turn * 10 + 8)]
+        trace = call("s", prompt, [turn, 7], body=b"%a" % prompt)
+        store = stores[turn % 3]
+        store.begin(replace(trace, status="running", choices=()), session("s"))
+        await store.finish(trace, timeout=10)
+        history = [*prompt, turn, 7]
+        parent = (written[-1].trace_id, 0) if written else (None, None)
+        written.append(replace(trace, turn=turn, parent_trace_id=parent[0], parent_index=parent[1]))
+    assert list(await of(stores[0], "s")) == written
+    with stores[0].database.read() as db:
+        rows = db.execute(select(traces.c.depth, traces.c.base_trace_id).order_by(traces.c.turn)).all()
+    # Each is stored against the one before, whoever wrote that, but for a keyframe at the 33rd link.
+    assert [depth for depth, _ in rows] == [*range(33), *range(12)]
+    assert [base for _, base in rows[1:33]] == [trace.trace_id for trace in written[:32]]
+
+
+async def test_what_one_gateway_has_begun_before_another_ends_a_call_is_known_when_it_ends(stores: list[Store]) -> None:
+    first, second = stores[:2]
+    slow, quick = call("s", [1, 2], [3]), call("s", [5], [6])
+    first.begin(replace(slow, status="running", choices=()), session("s"))
+    while await second.trace(slow.trace_id) is None:
+        await asyncio.sleep(0.01)
+    await second.finish(quick, timeout=10)
+    await first.finish(slow, timeout=10)
+    after = call("s", [1, 2, 3, 4], [5])
+    await second.finish(after, timeout=10)
+    found = {trace.trace_id: trace for trace in await of(second, "s")}
+    assert {trace_id: trace.turn for trace_id, trace in found.items()} == {
+        slow.trace_id: 0,
+        quick.trace_id: 1,
+        after.trace_id: 2,
+    }
+    assert found[after.trace_id].parent_trace_id == slow.trace_id
+
+
+async def test_calls_of_one_session_at_once_have_turns_of_their_own(stores: list[Store]) -> None:
+    sessions = [f"s{number}" for number in range(7)]
+
+    async def one(number: int) -> None:
+        store, trace = random.choice(stores), call(random.choice(sessions), [number], [1])
+        store.begin(replace(trace, status="running", choices=()), session(trace.session_id))
+        await asyncio.sleep(random.random() / 20)
+        await store.finish(trace, timeout=20)
+
+    await asyncio.gather(*(one(number) for number in range(600)))
+    found = (await stores[0].traces(TraceQuery(limit=1_000))).items
+    assert len(found) == 600
+    for name in sessions:
+        turns = [trace.turn for trace in found if trace.session_id == name]
+        assert sorted(turns) == list(range(len(turns)))
+
+
+async def test_a_session_that_one_gateway_deletes_gets_nothing_more_from_another(stores: list[Store]) -> None:
+    for number in range(25):
+        name = f"s{number}"
+        await stores[0].finish(call(name), timeout=10)
+        late = [call(name) for _ in range(6)]
+        ends = [store.finish(trace, timeout=10) for store, trace in zip(stores * 2, late, strict=True)]
+        deleted, *_ = await asyncio.gather(stores[1].delete_session(name), *ends)
+        assert deleted
+        assert await of(stores[2], name) == ()
+    assert sum(store.counts().dropped_late for store in stores) > 0
+
+
+async def test_who_makes_a_session_that_another_makes_at_the_same_time_is_told(stores: list[Store]) -> None:
+    for number in range(20):
+        name = f"s{number}"
+        made = await asyncio.gather(
+            *(store.create_session(session(name, run_id=str(at))) for at, store in enumerate(stores)),
+            return_exceptions=True,
+        )
+        assert Counter(type(each) for each in made)[SessionExists] == 2
+        assert [each for each in made if not isinstance(each, SessionExists)] == [await stores[0].session(name)]
+
+
+async def test_sessions_that_end_at_different_gateways_have_one_order_that_misses_none(stores: list[Store]) -> None:
+    names = [f"s{number}" for number in range(60)]
+    await asyncio.gather(*(random.choice(stores).create_session(session(name)) for name in names))
+    seen: list[str] = []
+
+    async def follow() -> None:
+        cursor = None
+        while len(seen) < len(names):
+            page = await stores[2].ended_sessions(EndedQuery(cursor=cursor, limit=7))
+            seen.extend(each.session_id for each in page.items)
+            cursor = page.next
+
+    following = asyncio.create_task(follow())
+    await asyncio.gather(*(random.choice(stores).finish_session(name) for name in names))
+    await asyncio.wait_for(following, 20)
+    assert sorted(seen) == sorted(names)
+
+
+async def test_a_trace_that_two_gateways_bring_is_there_once(stores: list[Store]) -> None:
+    trace = call("s", [1], [2])
+    await asyncio.gather(*(store.finish(trace, timeout=10) for store in stores))
+    assert list(await of(stores[0], "s")) == [replace(trace, turn=0)]
+
+
+_WRITER = """
+import asyncio, random, sys
+from dataclasses import replace
+from storage.store import Store
+from tests.storage.examples import call, session
+
+async def chain(store, number):
+    # Its own conversation in a session that all writers have part in.
+    history, before = [number, 77], None
+    name = f"s{number % 12}"
+    for turn in range(15):
+        prompt = [*history, turn, number]
+        trace = call(name, prompt, [turn, turn], body=b"%a" % prompt)
+        store.begin(replace(trace, status="running", choices=()), session(name))
+        await asyncio.sleep(random.random() / 50)
+        await store.finish(trace, timeout=60)
+        sys.stdout.write(f"{name} {trace.trace_id} {before} {prompt}\\n".replace(", ", ","))
+        sys.stdout.flush()
+        history, before = [*prompt, turn, turn], trace.trace_id
+
+async def main(url, writer):
+    store = Store.open(url, gateway_id=f"gateway-{writer}")
+    await asyncio.gather(*(chain(store, writer * 100 + number) for number in range(20)))
+    await store.close()
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+async def test_what_four_processes_acknowledged_is_there_once_and_right_when_one_of_them_was_killed(place: str) -> None:
+    told, acknowledged = await asyncio.to_thread(written_by_four, place)
+    assert acknowledged > 3 * 20 * 15
+    store = Store.open(place, gateway_id="reader")
+    found = {trace.trace_id: trace for trace in (await store.traces(TraceQuery(limit=10_000))).items}
+    await store.close()
+    for name, trace_id, before, prompt in told:
+        trace = found[trace_id]
+        assert (trace.session_id, trace.status) == (name, "ok")
+        assert trace.parent_trace_id == (None if before == "None" else before)
+        assert str(list(trace.prompt_token_ids or ())).replace(", ", ",") == prompt
+    turns = Counter((trace.session_id, trace.turn) for trace in found.values())
+    assert max(turns.values()) == 1
+
+
+def written_by_four(place: str) -> tuple[list[list[str]], int]:
+    """What they told, of which one was killed amid its work."""
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, place, str(number)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        for number in range(4)
+    ]
+    lines: list[str] = []
+    victim = writers[0]
+    assert victim.stdout is not None
+    lines += [victim.stdout.readline() for _ in range(100)]
+    victim.send_signal(signal.SIGKILL)
+    for writer in writers:
+        with writer:
+            assert writer.stdout is not None
+            lines += writer.stdout.readlines()
+    assert [writer.returncode for writer in writers] == [-signal.SIGKILL, 0, 0, 0]
+    told = [line.split() for line in lines if line.endswith("\n")]
+    return told, len(told)
