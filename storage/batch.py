@@ -58,7 +58,17 @@ class Batches:
         self._pin = database.prepare(_PIN, ("of", "to", "was"))
 
     def write(self, db: Connection, jobs: Sequence[Record]) -> Written:
-        """In the caller's transaction. On any error the caller rolls back and calls `forget`."""
+        """In the caller's transaction. On any error nothing of it is remembered, and the caller rolls back.
+
+        Where the caller then fails to commit it calls `forget`.
+        """
+        try:
+            return self._write(db, jobs)
+        except BaseException:
+            self.forget(job.session_id for job in jobs)
+            raise
+
+    def _write(self, db: Connection, jobs: Sequence[Record]) -> Written:
         found = self._memory.recall(db, {job.session_id for job in jobs}, partial(_sessions_of, jobs))
         ended = {job.trace.trace_id for job in jobs if isinstance(job, Finish)}
         done = self._recall_running(db, jobs, found)
@@ -70,11 +80,11 @@ class Batches:
                 dropped += 1
             elif isinstance(job, Pin):
                 rows.pins.append({"of": job.session_id, "to": job.backend, "was": job.instead_of})
-            elif isinstance(job, Begin):
+            elif isinstance(job, Begin) and job.trace.trace_id not in done:
                 turn = memory.turn_of(job.trace.trace_id)
                 if job.trace.trace_id not in ended:
                     rows.running.append(_running_row(job.trace, turn))
-            elif job.trace.trace_id not in done:
+            elif isinstance(job, Finish) and job.trace.trace_id not in done:
                 done.add(job.trace.trace_id)
                 self._add_final(db, job.trace, memory, rows)
         self._execute(db, rows)
@@ -89,11 +99,11 @@ class Batches:
 
     def _recall_running(self, db: Connection, jobs: Sequence[Record], found: dict[str, SessionMemory]) -> set[str]:
         """Learn the turns of calls that began before the memory did. Gives those that have ended already."""
-        begun = {job.trace.trace_id for job in jobs if isinstance(job, Begin)}
+        begun = {job.trace.trace_id for job in jobs if isinstance(job, Begin) and not job.again}
         unknown = [
             (job.session_id, job.trace.trace_id)
             for job in jobs
-            if isinstance(job, Finish)
+            if (isinstance(job, Finish) or (isinstance(job, Begin) and job.again))
             and job.session_id in found
             and job.trace.trace_id not in found[job.session_id].turns
             and job.trace.trace_id not in begun
@@ -166,7 +176,7 @@ def _sessions_of(jobs: Sequence[Record]) -> dict[str, Session]:
     """The sessions that these jobs make where they are missing. A trace without one is not lost for that."""
     made: dict[str, Session] = {}
     for job in jobs:
-        if isinstance(job, Begin) and job.session is not None:
+        if isinstance(job, Begin | Finish) and job.session is not None:
             made.setdefault(job.session_id, job.session)
     for job in jobs:
         if isinstance(job, Begin | Finish) and job.session_id not in made:

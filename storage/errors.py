@@ -24,11 +24,15 @@ class Unavailable(StorageError):
 
 
 class CannotRecord(StorageError):
-    """A trace can't be recorded: the queue is full, the writer can't write, or this row is refused."""
+    """A trace can't be recorded: neither database nor spool takes anything, or this row is refused."""
+
+
+class QueueFull(CannotRecord):
+    """More waits to be written than memory may hold."""
 
 
 class NotCommitted(StorageError, TimeoutError):
-    """A trace was not committed in time. It stays queued and is still written."""
+    """What was written was not committed in time, and may still be."""
 
 
 class CorruptTrace(StorageError):

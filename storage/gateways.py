@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Connection, delete, or_, select, update
+from sqlalchemy import Connection, and_, delete, or_, select, update
 from sqlalchemy import exists as sql_exists
 
 from storage.database import Database
@@ -47,6 +47,26 @@ def start(database: Database) -> None:
             db.execute(delete(gateways).where(gateways.c.spool_depth == 0))
         else:
             interrupt_silent(db, database.now(db))
+
+
+def forget(db: Connection, gateway_id: str) -> None:
+    """It has ended, and nothing of its own is left to bring in."""
+    db.execute(delete(gateways).where(gateways.c.gateway_id == gateway_id))
+
+
+def all_drained(db: Connection, database: Database, but: str) -> bool:
+    """Whether no other gateway than this one has anything in its spool, as far as anyone knows.
+
+    One that died, or is cut off, may have some that it could not tell of. It is waited for, but not for ever: what
+    never comes back should not be in doubt for ever either.
+    """
+    now = database.now(db)
+    heard_at = gateways.c.heartbeat_at
+    silent = and_(heard_at <= now - SILENT_FOR, heard_at > now - HEARD_FOR)
+    undrained = select(gateways.c.gateway_id).where(
+        gateways.c.gateway_id != but, or_(gateways.c.spool_depth > 0, silent)
+    )
+    return db.execute(undrained.limit(1)).first() is None
 
 
 def interrupt_silent(db: Connection, now: datetime) -> int:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from storage.errors import CannotRecord
+from storage.errors import QueueFull
 from storage.jobs import Begin, Command, Finish, Job
 
 _BATCH_JOBS: Final = 512
@@ -36,10 +36,10 @@ class Inbox:
         self._rung = False
         self._sleeps = False
         """Whether the writer has nothing to do, and looks into the queue only when it hears the bell."""
+        self._nudged = False
         self._put = self._put_bytes = 0
         self._settled = self._settled_bytes = 0
         self._oldest: float | None = None
-        self.begun = self.finished = 0
         self.ended = False
         """Whether `end` was called and everything before it was taken."""
 
@@ -59,14 +59,12 @@ class Inbox:
         return (time.monotonic() - oldest) * 1e3 if self.queued and oldest is not None else None
 
     def put(self, job: Job) -> None:
-        """Raises CannotRecord when it is full."""
+        """Raises QueueFull."""
         share = _BEGIN_SHARE if isinstance(job, Begin) else 1
         if self.queued_bytes + job.size > self._max_bytes * share:
-            raise CannotRecord(f"{self.queued_bytes} bytes wait to be written, of at most {self._max_bytes}")
+            raise QueueFull(f"{self.queued_bytes} bytes wait to be written, of at most {self._max_bytes}")
         self._put += 1
         self._put_bytes += job.size
-        self.begun += isinstance(job, Begin)
-        self.finished += isinstance(job, Finish)
         self._queue.append(job)
         if self._sleeps or isinstance(job, Finish | Command):
             self._ring()
@@ -76,12 +74,19 @@ class Inbox:
         self._queue.append(None)
         self._ring()
 
+    def nudge(self) -> None:
+        """Let `take` come back, though nothing may be queued."""
+        self._nudged = True
+        self._ring()
+
     def take(self, timeout: float) -> list[Job]:
-        """Wait for jobs and take what is there; the list is empty after `timeout` seconds or at the end."""
+        """Wait for jobs and take what is there; the list is empty after `timeout` seconds, a nudge, or at the end."""
         deadline = time.monotonic() + timeout
         was_empty = False
         self._listen(0)
-        while not (taken := self._due()) and not self.ended and (left := deadline - time.monotonic()) > 0:
+        while not (taken := self._due()) and not (self.ended or self._nudged):
+            if (left := deadline - time.monotonic()) <= 0:
+                break
             if self._lingering:
                 due = self._lingering[0].queued_at + _LINGER_S - time.monotonic()
                 self._listen(min(due, left))
@@ -91,6 +96,7 @@ class Inbox:
                 # Where one call has just ended the next begins soon, and is found in time without the bell.
                 was_empty = True
                 self._listen(min(_LINGER_S / 2, left))
+        self._nudged = False
         self._oldest = taken[0].queued_at if taken else None
         return taken
 

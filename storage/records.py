@@ -249,7 +249,7 @@ class StoreCounts:
     finished: int
     """Calls of `begin` and `finish` that were accepted."""
     committed: int
-    """Finished traces that are in the database."""
+    """Finished traces that are in the database, those that came through the spool among them."""
     refused: int
     """Rows that could not be written at all, each logged."""
     dropped_late: int
@@ -262,6 +262,15 @@ class StoreCounts:
     writer_restarts: int
     unable: str | None
     """Why the database can't be written at the moment, in its own words."""
+    spool_depth: int
+    """Finished traces that are safe in the spool and not yet in the database."""
+    spool_bytes: int
+    spool_oldest_s: float | None
+    """For how long the oldest of them has waited."""
+    spool_refused: int
+    """What no database took and was put aside, each logged."""
+    spool_unable: str | None
+    """Why the spool can't be written at the moment, in the system's words."""
 
 
 def _check_limit(limit: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +18,10 @@ from sqlalchemy import Connection
 from adapters.schema import Reward, Session, SessionStatus, Trace
 from storage import backends, claims, ended, gateways, groups, queries, repeats, sessions, usage
 from storage.database import READERS, Database
-from storage.jobs import Begin, Command, Finish, Job, Pin, begin_size, finish_size
+from storage.durability import DEFAULT_DURABILITY, Durability
+from storage.errors import CannotRecord, NotCommitted, QueueFull, SessionNotFound, TraceMissing, Unavailable
+from storage.jobs import Begin, Command, Finish, Job, Pin, Record, begin_size, finish_size
+from storage.location import spool_of
 from storage.looks import Looks
 from storage.offers import Offers
 from storage.overlay import Overlay
@@ -34,17 +39,22 @@ from storage.records import (
     StoredBackend,
     TraceQuery,
 )
+from storage.spool.backlog import Entry
+from storage.spool.spool import Spool
 from storage.upkeep import Upkeep
 from storage.usage import Usage
-from storage.waiters import new_waiter, wait
+from storage.waiters import deliver, fail, new_waiter, wait
 from storage.writer import Writer
+
+logger: Final = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 QUEUE_BYTES: Final = 256 * 1024 * 1024
 _COMMAND_BYTES: Final = 1024
-_COMMAND_WAITS_S: Final = 10.0
+_COMMAND_WAITS_S: Final = 5.0
+_SPOOL_WAITS_S: Final = 10.0
 _CLOSE_WAITS_S: Final = 10.0
 _WHOLE_PAGE: Final = 1_000
 
@@ -60,23 +70,63 @@ class Store:
     Whatever asks the database raises Unavailable where that does not answer.
     """
 
-    def __init__(self, database: Database, *, gateway_id: str, queue_bytes: int, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        spool: Path,
+        *,
+        gateway_id: str,
+        durability: Durability,
+        queue_bytes: int,
+        clock: Callable[[], datetime],
+    ) -> None:
         self.database = database
+        self._gateway_id = gateway_id
         self._overlay = Overlay()
-        self._writer = Writer(database, gateway_id=gateway_id, queue_bytes=queue_bytes, on_settled=self._overlay.remove)
+        self._spool = Spool.open(
+            spool, gateway_id=gateway_id, durability=durability, on_spooled=self._spooled, on_readable=self._readable
+        )
+        self._writer = Writer(
+            database,
+            gateway_id=gateway_id,
+            queue_bytes=queue_bytes,
+            spool=self._spool,
+            on_settled=self._settled,
+            on_unwritten=self._unwritten,
+            on_drained=self._drained,
+        )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
         self._looks = Looks(database, self._readers)
         self._offers = Offers()
         self._clock = clock
+        self._begun = self._finished = 0
+        self._closing = False
         self.upkeep = Upkeep(database, self._read, self._command, clock)
 
     @classmethod
-    def open(cls, place: str | Path, *, gateway_id: str, queue_bytes: int = QUEUE_BYTES) -> Store:
-        """Open `sqlite:///rollouts.db`, or the file of a path: migrate it, then start the writer.
+    def open(
+        cls,
+        place: str | Path,
+        *,
+        gateway_id: str,
+        spool: Path | None = None,
+        durability: Durability = DEFAULT_DURABILITY,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> Store:
+        """Open the database of a URL, or the file of a path: migrate it, then start the writer.
 
-        What gateways that died left `running` becomes `interrupted`. Raises CannotOpen, SchemaNewer, AlreadyServed.
+        What gateways that died left `running` becomes `interrupted`, and what they left in the spool's folder is
+        brought in. Raises CannotOpen, SchemaNewer, AlreadyServed.
         """
-        return cls.start(Database.open(place), gateway_id=gateway_id, queue_bytes=queue_bytes)
+        folder = spool_of(place) if spool is None else spool
+        database = Database.open(place, durability)
+        try:
+            return cls.start(
+                database, gateway_id=gateway_id, spool=folder, durability=durability, queue_bytes=queue_bytes
+            )
+        except BaseException:
+            database.close()
+            raise
 
     @classmethod
     def start(
@@ -84,12 +134,14 @@ class Store:
         database: Database,
         *,
         gateway_id: str,
+        spool: Path,
+        durability: Durability = DEFAULT_DURABILITY,
         queue_bytes: int = QUEUE_BYTES,
         clock: Callable[[], datetime] = _now,
     ) -> Store:
         """On a database that is open already, and is the store's from now on. `clock` is that of leases."""
         gateways.start(database)
-        store = cls(database, gateway_id=gateway_id, queue_bytes=queue_bytes, clock=clock)
+        store = cls(database, spool, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes, clock=clock)
         store._writer.start()
         return store
 
@@ -101,16 +153,27 @@ class Store:
         The row has no request body: that is written once, with the end.
         """
         self._put(Begin(begin_size(trace), trace, session))
+        self._begun += 1
 
-    async def finish(self, trace: Trace, *, timeout: float) -> None:  # noqa: ASYNC109 - it ends the wait, not the write
-        """Queue a call's final row and return when it is committed.
+    async def finish(self, trace: Trace, *, timeout: float) -> None:  # noqa: ASYNC109 - it ends the wait for one place
+        """Queue a call's final row and return when it is committed, or, after `timeout` seconds, safe in the spool.
 
-        Raises NotCommitted after `timeout` seconds (the row stays queued and is still written; finishing a trace again
-        does nothing) and CannotRecord where it can't be. A row of a deleted session is dropped, counted, and returns.
+        While the database is known to be unable, or the spool has anything to be drained before this, nothing waits
+        for it. Raises CannotRecord or NotCommitted where neither takes it. Finishing a trace again does nothing. A row
+        of a deleted session is dropped, counted, and returns.
         """
         waiter: asyncio.Future[None] = new_waiter()
-        self._put(Finish(finish_size(trace), trace, waiter))
-        await wait(waiter, timeout)
+        job = Finish(finish_size(trace), trace, waiter, self._overlay.queued(trace.session_id))
+        overdue = None
+        if self._put(job):
+            overdue = asyncio.get_running_loop().call_later(timeout, self._overdue, job)
+        self._finished += 1
+        try:
+            await waiter
+        finally:
+            # Of whoever went away the trace is recorded all the same.
+            if job.settled and overdue is not None:
+                overdue.cancel()
 
     # Sessions.
 
@@ -282,29 +345,103 @@ class Store:
         """Those that write to this database, as they were last heard of; this one too."""
         return await self._read(gateways.heard)
 
-    def report_spool(self, depth: int) -> None:
-        """How many traces this gateway's spool has; the next heartbeat tells it to the others."""
-        self._writer.spool_depth = depth
+    async def complete(self) -> bool:
+        """Whether all that was answered can be read: no gateway's spool has anything, as far as this one knows."""
+        if self._spool.pending or self._writer.unable is not None:
+            return False
+        return await self._read(gateways.all_drained, self.database, self._gateway_id)
+
+    def unable(self) -> str | None:
+        """Why calls can't be recorded at the moment, neither in the database nor in the spool; null when they can."""
+        if self._spool.unable is None or self._is_direct():
+            return None
+        database = self._writer.unable or "what is spooled comes first"
+        return f"the database can't be written ({database}), nor the spool ({self._spool.unable})"
 
     def counts(self) -> StoreCounts:
-        return self._writer.counts()
+        return self._writer.counts(begun=self._begun, finished=self._finished)
 
     async def close(self) -> None:
-        """Write everything queued, then close the database. A second time it does nothing."""
+        """Write everything queued, to the spool if need be, then close the database. A second time it does nothing."""
+        self._closing = True
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._writer.close, _CLOSE_WAITS_S)
-        await loop.run_in_executor(None, self._readers.shutdown)
-        self.database.close()
+        answered = await loop.run_in_executor(None, self._writer.close, _CLOSE_WAITS_S)
+        await loop.run_in_executor(None, self._spool.close)
+        if answered:
+            await loop.run_in_executor(None, self._readers.shutdown)
+            self.database.close()
 
-    def _put(self, job: Job) -> None:
-        self._writer.put(job)
+    def _is_direct(self) -> bool:
+        """Whether a record goes to the database; else into the spool, where what came before it may still be."""
+        return not self._spool.pending and self._writer.unable is None and self._writer.alive
+
+    def _put(self, job: Record) -> bool:
+        """Whether the writer has it, rather than the spool. Raises CannotRecord."""
+        if self._closing:
+            raise CannotRecord("the store has ended")
         self._overlay.add(job)
+        try:
+            if self._is_direct():
+                with suppress(QueueFull):
+                    self._writer.put(job)
+                    return True
+            self._to_spool(job)
+        except CannotRecord:
+            self._overlay.remove(job)
+            raise
+        return False
+
+    def _to_spool(self, job: Record) -> None:
+        """Raises CannotRecord."""
+        self._spool.put(job)
+        if isinstance(job, Finish) and job.waiter is not None:
+            late = NotCommitted("neither the database nor the spool has taken it in time; they still may")
+            asyncio.get_running_loop().call_later(_SPOOL_WAITS_S, fail, job.waiter, late)
+
+    def _overdue(self, job: Finish) -> None:
+        """The database has had its time; it may still take it, which the drain will see."""
+        if not job.settled:
+            job.withdrawn = True
+            self._unwritten(job)
+
+    def _unwritten(self, job: Record) -> None:
+        try:
+            self._to_spool(job)
+        except CannotRecord as exc:
+            self._spooled(job, exc)
+
+    def _settled(self, job: Job) -> None:
+        job.settled = True
+        self._overlay.remove(job)
+
+    def _spooled(self, job: Record, refusal: CannotRecord | None) -> None:
+        job.settled = True
+        if refusal is None:
+            self._overlay.spooled(job)
+        else:
+            self._overlay.remove(job)
+            logger.error("not recorded: %s", refusal)
+        if isinstance(job, Finish) and job.waiter is not None:
+            if refusal is None:
+                deliver(job.waiter, None)
+            else:
+                fail(job.waiter, refusal)
+
+    def _drained(self, entries: Sequence[Entry]) -> None:
+        self._overlay.drained(entry.job.session_id for entry in entries if entry.job is not None)
+
+    def _readable(self) -> None:
+        self._writer.nudge()
 
     async def _command(self, session_id: str | None, run: Callable[[Connection], Result]) -> Result:
         waiter: asyncio.Future[Result] = new_waiter()
-        self._put(Command(_COMMAND_BYTES, run, waiter, session_id))
+        self._writer.put(Command(_COMMAND_BYTES, run, waiter, session_id))
         try:
             return await wait(waiter, _COMMAND_WAITS_S)
+        except (SessionNotFound, TraceMissing) as exc:
+            if not self._spool.pending:
+                raise
+            raise Unavailable(f"{exc}, as far as is known: not all that was recorded is in the database yet") from exc
         finally:
             if session_id is not None:
                 self._looks.renew(session_id)

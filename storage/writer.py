@@ -1,4 +1,7 @@
-"""The writer: one supervised thread with one connection, which commits what is queued and wakes who waits."""
+"""The writer: one supervised thread with one connection, which commits what is queued and wakes who waits.
+
+What the database does not take it gives back, for the spool; and drains the spool once the database takes it again.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection
 
 from storage import gateways
 from storage.batch import Batches, Written
@@ -16,37 +21,62 @@ from storage.checkpoints import Checkpoints
 from storage.database import Database
 from storage.errors import CannotRecord, Unavailable
 from storage.inbox import Inbox
-from storage.jobs import Begin, Command, Finish, Job, Record
+from storage.jobs import Command, Finish, Job, Record
 from storage.records import StoreCounts
+from storage.spool.backlog import Entry
+from storage.spool.drain import Drain
+from storage.spool.spool import Spool
 from storage.transactions import Transactions
 from storage.waiters import deliver, fail
+
+Result = TypeVar("Result")
 
 _log: Final = logging.getLogger(__name__)
 _HEARTBEAT_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
+_HANGS_S: Final = 2.0
+"""A transaction that takes longer is taken for one that hangs, until it comes back."""
 
 
 class Writer:
-    """`put`, `counts` and `close` are for the event loop's side; everything private runs in the thread."""
+    """`put`, `nudge`, `counts` and `close` are for the event loop's side; everything private runs in the thread."""
 
     def __init__(
-        self, database: Database, *, gateway_id: str, queue_bytes: int, on_settled: Callable[[Job], None]
+        self,
+        database: Database,
+        *,
+        gateway_id: str,
+        queue_bytes: int,
+        spool: Spool,
+        on_settled: Callable[[Job], None],
+        on_unwritten: Callable[[Record], None],
+        on_drained: Callable[[Sequence[Entry]], None],
     ) -> None:
-        """`on_settled` is called on the event loop with each job that is committed, or never will be."""
-        self.spool_depth = 0
+        """Each is called on the event loop.
+
+        `on_settled` with a job that is committed, or never will be; `on_unwritten` with one that the database did not
+        take; `on_drained` with what came out of the spool.
+        """
         self._database = database
         self._gateway_id = gateway_id
+        self._spool = spool
         self._on_settled = on_settled
+        self._on_unwritten = on_unwritten
+        self._on_drained = on_drained
         self._inbox = Inbox(queue_bytes)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
-        self._gives_up_at: float | None = None
+        self._gives_up_at = float("inf")
         self._transactions = Transactions(database)
+        self._asked_at: float | None = None
+        self._failed_at = float("-inf")
         self._batches = Batches(database)
+        self._drain = self._new_drain()
         self._checkpoints = Checkpoints(database)
         self._in_hand: list[Job] = []
         self._last_beat = float("-inf")
+        self._drains_from = float("-inf")
         self._finished = self._refused = self._dropped_late = self._commits = self._restarts = 0
         self._last_commit_ms: float | None = None
         self._thread = threading.Thread(target=self._supervise, name="storage-writer", daemon=True)
@@ -54,22 +84,37 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def unable(self) -> str | None:
+        """Why the database can't be written at the moment; null when it can."""
+        asked_at = self._asked_at
+        if asked_at is not None and (silent_for := time.monotonic() - asked_at) > _HANGS_S:
+            return f"it has not answered for {silent_for:.0f} s"
+        return self._transactions.unable
+
     def put(self, job: Job) -> None:
         """Raises CannotRecord."""
         if self._closing or not self._thread.is_alive():
             raise CannotRecord("the writer has ended")
-        if isinstance(job, Begin) and self._transactions.unable is not None:
-            raise CannotRecord(f"the database can't be written: {self._transactions.unable}")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._inbox.put(job)
 
-    def counts(self) -> StoreCounts:
+    def nudge(self) -> None:
+        """There is something to drain."""
+        self._inbox.nudge()
+
+    def counts(self, *, begun: int, finished: int) -> StoreCounts:
+        spool = self._spool
         return StoreCounts(
             queued=self._inbox.queued,
             queued_bytes=self._inbox.queued_bytes,
-            begun=self._inbox.begun,
-            finished=self._inbox.finished,
+            begun=begun,
+            finished=finished,
             committed=self._finished,
             refused=self._refused,
             dropped_late=self._dropped_late,
@@ -78,22 +123,32 @@ class Writer:
             oldest_queued_ms=self._inbox.oldest_ms,
             writer_alive=self._thread.is_alive(),
             writer_restarts=self._restarts,
-            unable=self._transactions.unable,
+            unable=self.unable,
+            spool_depth=spool.depth,
+            spool_bytes=spool.backlog.bytes,
+            spool_oldest_s=spool.oldest_s,
+            spool_refused=spool.backlog.refused,
+            spool_unable=spool.unable,
         )
 
-    def close(self, timeout: float) -> None:
-        """Write what is queued, and after `timeout` seconds give up what can't be. Blocks: not for the event loop."""
+    def close(self, timeout: float) -> bool:
+        """Write what is queued and drain what is spooled, for `timeout` seconds. Blocks: not for the event loop.
+
+        False: the database has still not answered then, and the thread is left to it.
+        """
         if not self._closing:
             self._closing = True
             self._gives_up_at = time.monotonic() + timeout
             self._inbox.end()
-        self._thread.join()
+        self._thread.join(timeout + _HANGS_S)
+        return not self._thread.is_alive()
 
     def _supervise(self) -> None:
         """What ends the work does not end the writer: it starts again, with what it had in hand."""
         while True:
             try:
                 self._work()
+                self._say_goodbye()
                 self._transactions.disconnect()
                 self._checkpoints.close()
                 return
@@ -101,42 +156,87 @@ class Writer:
                 _log.exception("the storage writer failed and starts again")
                 self._restarts += 1
                 self._batches = Batches(self._database)
+                self._drain = self._new_drain()
                 self._transactions.disconnect()
                 time.sleep(_FIRST_PAUSE_S)
 
+    def _new_drain(self) -> Drain:
+        return Drain(self._spool.backlog, run=self._run, batches=self._batches, on_drained=self._out_of_the_spool)
+
     def _work(self) -> None:
-        while self._in_hand or not self._inbox.ended:
+        while self._in_hand or not self._inbox.ended or self._drains():
             if self._until_next_beat() <= 0:
                 self._beat()
             if not self._in_hand:
-                self._in_hand = self._inbox.take(max(0.0, self._until_next_beat()))
+                self._in_hand = self._inbox.take(0 if self._drains() else max(0.0, self._until_next_beat()))
             while self._in_hand:
                 first = self._in_hand[0]
                 if isinstance(first, Command):
                     self._command(first)
                 else:
                     self._record(_leading_records(self._in_hand))
+            if self._drains():
+                self._drain_some()
+
+    def _run(self, work: Callable[[Connection], Result]) -> Result:
+        """As `Transactions.run`; whoever looks sees for how long it has not come back."""
+        self._asked_at = time.monotonic()
+        try:
+            return self._transactions.run(work)
+        except Unavailable:
+            self._failed_at = time.monotonic()
+            raise
+        finally:
+            self._asked_at = None
 
     def _record(self, jobs: Sequence[Record]) -> None:
         """Commit them in one transaction. What the database refuses is found by halves, and fails alone."""
-        pause = _FIRST_PAUSE_S
-        while True:
-            started = time.monotonic()
-            try:
-                written = self._transactions.run(partial(self._batches.write, jobs=jobs))
-            except Exception as exc:
-                self._batches.forget(job.session_id for job in jobs)
-                if isinstance(exc, Unavailable) and not self._gives_up():
-                    time.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
-                elif isinstance(exc, Unavailable) or len(jobs) == 1:
-                    return self._refuse(jobs, exc)
-                else:
-                    self._record(jobs[: len(jobs) // 2])
-                    return self._record(jobs[len(jobs) // 2 :])
+        wanted = [job for job in jobs if not job.withdrawn]
+        if not wanted:
+            return self._settle(jobs, [])
+        started = time.monotonic()
+        try:
+            if self._has_failed_since(jobs[-1]):
+                raise Unavailable(f"the database can't be written: {self._transactions.unable}")
+            written = self._run(partial(self._batches.write, jobs=wanted))
+        except Exception as exc:
+            self._batches.forget(job.session_id for job in wanted)
+            if isinstance(exc, Unavailable):
+                self._give_back(jobs)
+            elif len(jobs) == 1:
+                self._refuse(jobs, exc)
             else:
-                self._last_commit_ms = (time.monotonic() - started) * 1e3
-                return self._committed(jobs, written)
+                self._record(jobs[: len(jobs) // 2])
+                self._record(jobs[len(jobs) // 2 :])
+        else:
+            self._last_commit_ms = (time.monotonic() - started) * 1e3
+            self._committed(jobs, written)
+
+    def _drain_some(self) -> None:
+        try:
+            self._drain.step()
+        except Unavailable:
+            _log.debug("the spool is drained later", exc_info=True)
+        except OSError:
+            _log.exception("the spool can't be read; it is tried again")
+            self._drains_from = time.monotonic() + _LONGEST_PAUSE_S
+        else:
+            if not self._spool.pending:
+                self._beat()  # Others learn it at once.
+
+    def _drains(self) -> bool:
+        """Whether there is something to drain, and a database for it."""
+        now = time.monotonic()
+        may = self._transactions.unable is None and self._drains_from <= now < self._gives_up_at
+        return may and self._spool.backlog.readable
+
+    def _out_of_the_spool(self, entries: Sequence[Entry], written: Written) -> None:
+        self._spool.drained(entries)
+        self._commits += 1
+        self._finished += written.finished
+        self._dropped_late += written.dropped_late
+        self._checkpoints.committed(sum(entry.size for entry in entries))
+        self._call_soon(lambda: self._on_drained(entries))
 
     def _committed(self, jobs: Sequence[Record], written: Written) -> None:
         self._commits += 1
@@ -158,10 +258,30 @@ class Writer:
                 told.append(partial(fail, job.waiter, error))
         self._settle(jobs, told)
 
+    def _give_back(self, jobs: Sequence[Record]) -> None:
+        """The spool may have them."""
+        del self._in_hand[: len(jobs)]
+        self._inbox.settle(jobs)
+
+        def tell() -> None:
+            for job in jobs:
+                if not job.withdrawn:
+                    self._on_unwritten(job)
+
+        self._call_soon(tell)
+
     def _command(self, command: Command[Any]) -> None:
-        """Run it in a transaction of its own. Unlike rows it is not tried again: who asked is there to do so."""
+        """Run it in a transaction of its own. Unlike rows it is not tried again: who asked is there to do so.
+
+        One whose asker was told that it failed is not done behind his back.
+        """
+        if command.waiter.done():
+            self._settle([command], [])
+            return
         try:
-            told = self._transactions.run(command.execute)
+            if self._has_failed_since(command):
+                raise Unavailable(f"the database can't be written: {self._transactions.unable}")
+            told = self._run(command.execute)
         except Exception as exc:
             told = partial(fail, command.waiter, exc)
         self._batches.forget([command.session_id])
@@ -178,26 +298,39 @@ class Writer:
             for call in told:
                 call()
 
+        self._call_soon(tell)
+
+    def _call_soon(self, tell: Callable[[], None]) -> None:
         try:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(tell)
         except RuntimeError:  # The loop is closed, so nobody waits.
-            _log.debug("%d jobs settled after their event loop had closed", len(jobs))
+            _log.debug("something settled after its event loop had closed")
 
     def _beat(self) -> None:
         self._last_beat = time.monotonic()
         try:
-            self._transactions.run(partial(gateways.live, self._database, self._gateway_id, self.spool_depth))
+            self._run(partial(gateways.live, self._database, self._gateway_id, self._spool.depth))
         except Unavailable:
             _log.debug("no heartbeat", exc_info=True)
+
+    def _say_goodbye(self) -> None:
+        """Nobody is to wait for what a gateway that ended in order could still have."""
+        if self._spool.pending:
+            return self._beat()
+        try:
+            self._run(partial(gateways.forget, gateway_id=self._gateway_id))
+        except Unavailable:
+            _log.debug("no goodbye", exc_info=True)
 
     def _until_next_beat(self) -> float:
         """Seconds. Sooner in trouble, for a heartbeat also shows whether the database can be written again."""
         pause = _HEARTBEAT_S if self._transactions.unable is None else _LONGEST_PAUSE_S
         return self._last_beat + pause - time.monotonic()
 
-    def _gives_up(self) -> bool:
-        return self._gives_up_at is not None and time.monotonic() > self._gives_up_at
+    def _has_failed_since(self, job: Job) -> bool:
+        """Those who came before a failure was known are not tried after one another, each for as long."""
+        return self._transactions.unable is not None and self._failed_at > job.queued_at
 
 
 def _leading_records(jobs: Sequence[Job]) -> list[Record]:

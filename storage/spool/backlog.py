@@ -67,6 +67,10 @@ class Entry:
         return isinstance(self.found, Frame) and is_trace(self.found.body)
 
     @property
+    def size(self) -> int:
+        return self.found.end - self.found.start
+
+    @property
     def spooled_at(self) -> float | None:
         """Seconds of the wall clock."""
         return spooled_at(self.found.body) if isinstance(self.found, Frame) else None

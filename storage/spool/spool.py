@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from storage.durability import Durability
-from storage.errors import CannotOpen, CannotRecord
+from storage.errors import CannotOpen, CannotRecord, QueueFull
 from storage.jobs import Begin, Finish, Record
 from storage.spool.appender import Appender, Told
 from storage.spool.backlog import Backlog, Entry
@@ -62,8 +62,8 @@ class Spool:
     ) -> Spool:
         """Make this process's sub-folder, and take in what dead ones left beside it. Raises CannotOpen.
 
-        `on_spooled` is called on the event loop with each job that is safe, or with why it is not; `on_readable` in a
-        thread, when there is something to drain.
+        Both are called on the event loop: `on_spooled` with each job that is safe, or with why it is not; `on_readable`
+        when there is something to drain.
         """
         folder = SpoolFolder.create(root, gateway_id)
         backlog = Backlog(root)
@@ -107,7 +107,7 @@ class Spool:
         if isinstance(job, Begin) and self.unable is not None:
             raise CannotRecord(f"the spool can't be written: {self.unable}")
         if self._queued_bytes + job.size > QUEUE_BYTES:
-            raise CannotRecord(f"{self._queued_bytes} bytes wait to be spooled, of at most {QUEUE_BYTES}")
+            raise QueueFull(f"{self._queued_bytes} bytes wait to be spooled, of at most {QUEUE_BYTES}")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         if not self.pending:
@@ -130,11 +130,11 @@ class Spool:
 
     def _appended(self, told: Told) -> None:
         """In the spool's thread."""
-        self._on_readable()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell, told)
 
     def _tell(self, told: Told) -> None:
+        self._on_readable()
         self._waiting -= len(told)
         for job, refusal in told:
             self._queued_bytes -= job.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,17 @@ def locked(database: Path) -> Iterator[None]:
         db.execute("rollback")
     finally:
         db.close()
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """A disk with little room, for this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def _until(stream: bytes, chunks: AsyncIterator[bytes], count: int) -> bytes:
@@ -78,10 +90,11 @@ async def test_no_status_line_of_a_whole_answer_comes_before_its_trace_is_commit
 @pytest.mark.parametrize("stream", [False, True])
 async def test_without_a_record_there_is_no_clean_end(tmp_path: Path, stream: bool) -> None:
     server = ScriptedServer("vllm", reply=of_length(TOKENS))
-    async with running(server) as backend, gateway(tmp_path, backend, commit_timeout=0.2) as served:
-        await served.chat()
-        with locked(served.database):
-            response = await served.chat(stream=stream)
+    with no_file_larger_than(8 << 20):  # As each of a spool's is.
+        async with running(server) as backend, gateway(tmp_path, backend, commit_timeout=0.2) as served:
+            await served.chat()
+            with locked(served.database):
+                response = await served.chat(stream=stream)
         if stream:
             assert json.loads(events(response.content)[-1])["error"]["message"]
             assert b"[DONE]" not in response.content

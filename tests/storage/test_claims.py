@@ -41,7 +41,9 @@ def clock() -> Clock:
 @pytest.fixture
 async def store(tmp_path: Path, empty_database: Path, clock: Clock) -> AsyncIterator[Store]:
     shutil.copy(empty_database, tmp_path / "rollouts.db")
-    store = Store.start(Database.open(tmp_path / "rollouts.db"), gateway_id="gateway-1", clock=clock)
+    store = Store.start(
+        Database.open(tmp_path / "rollouts.db"), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock
+    )
     yield store
     await store.close()
 

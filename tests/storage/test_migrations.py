@@ -122,7 +122,7 @@ async def test_a_database_of_an_earlier_revision_goes_on(tmp_path: Path, upgrade
     database = Database.open(path)
     with database.read() as db:
         assert _counts(db, before) == counts
-    store = Store.start(database, gateway_id="gateway-1")
+    store = Store.start(database, gateway_id="gateway-1", spool=tmp_path / "spool")
     try:
         await upgrade.check(store)
     finally:
