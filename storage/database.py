@@ -95,6 +95,15 @@ class Database(ABC):
         """For a statement that many batches run, with rows that have these names."""
         return Statement(statement, self._writers.dialect, names)
 
+    @property
+    @abstractmethod
+    def spool(self) -> Path:
+        """The folder that keeps what it does not take, unless another is named."""
+
+    @abstractmethod
+    def name_at(self, folder: Path) -> str:
+        """By which a spool in this folder knows that it is kept for this database, and for no other."""
+
     @abstractmethod
     def insert(self, table: Table) -> Insert:
         """An insert in the words of this database."""

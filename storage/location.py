@@ -62,14 +62,6 @@ def file_of(url: str) -> Path:
     return Path(str(parsed.database))
 
 
-def spool_of(place: str | Path) -> Path:
-    """The folder that keeps what this database does not take, unless another is named. Raises CannotOpen."""
-    if isinstance(place, str) and is_postgres(place):
-        return Path("rollout-gateway-spool")
-    path = file_of(place) if isinstance(place, str) else place
-    return path.with_name(f"{path.name}-spool")
-
-
 def check_place(path: Path) -> None:
     """Raises CannotOpen where there can be no file, or one that is another program's. It is left as it is then."""
     if not path.parent.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -75,6 +76,14 @@ class SqliteDatabase(Database):
             database.close()
             raise
         return database
+
+    @property
+    def spool(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-spool")
+
+    def name_at(self, folder: Path) -> str:
+        # Both may be moved together.
+        return os.path.relpath(self.path.resolve(), folder.resolve())
 
     def insert(self, table: Table) -> Insert:
         return insert(table)

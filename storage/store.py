@@ -21,7 +21,6 @@ from storage.database import READERS, Database
 from storage.durability import DEFAULT_DURABILITY, Durability
 from storage.errors import CannotRecord, NotCommitted, QueueFull, SessionNotFound, TraceMissing, Unavailable
 from storage.jobs import Begin, Command, Finish, Job, Pin, Record, begin_size, finish_size
-from storage.location import spool_of
 from storage.looks import Looks
 from storage.offers import Offers
 from storage.overlay import Overlay
@@ -40,6 +39,7 @@ from storage.records import (
     TraceQuery,
 )
 from storage.spool.backlog import Entry
+from storage.spool.folder import Owner
 from storage.spool.spool import Spool
 from storage.upkeep import Upkeep
 from storage.usage import Usage
@@ -84,7 +84,11 @@ class Store:
         self._gateway_id = gateway_id
         self._overlay = Overlay()
         self._spool = Spool.open(
-            spool, gateway_id=gateway_id, durability=durability, on_spooled=self._spooled, on_readable=self._readable
+            spool,
+            Owner(gateway_id, database.name_at(spool)),
+            durability=durability,
+            on_spooled=self._spooled,
+            on_readable=self._readable,
         )
         self._writer = Writer(
             database,
@@ -118,11 +122,10 @@ class Store:
         What gateways that died left `running` becomes `interrupted`, and what they left in the spool's folder is
         brought in. Raises CannotOpen, SchemaNewer, AlreadyServed.
         """
-        folder = spool_of(place) if spool is None else spool
         database = Database.open(place, durability)
         try:
             return cls.start(
-                database, gateway_id=gateway_id, spool=folder, durability=durability, queue_bytes=queue_bytes
+                database, gateway_id=gateway_id, spool=spool, durability=durability, queue_bytes=queue_bytes
             )
         except BaseException:
             database.close()
@@ -134,14 +137,17 @@ class Store:
         database: Database,
         *,
         gateway_id: str,
-        spool: Path,
+        spool: Path | None = None,
         durability: Durability = DEFAULT_DURABILITY,
         queue_bytes: int = QUEUE_BYTES,
         clock: Callable[[], datetime] = _now,
     ) -> Store:
         """On a database that is open already, and is the store's from now on. `clock` is that of leases."""
         gateways.start(database)
-        store = cls(database, spool, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes, clock=clock)
+        folder = database.spool if spool is None else spool
+        store = cls(
+            database, folder, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes, clock=clock
+        )
         store._writer.start()
         return store
 

@@ -7,6 +7,7 @@ Nothing waits for it without end. The server is asked to end what takes too long
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Final, Self
 
 import psycopg
@@ -35,6 +36,7 @@ class PostgresDatabase(Database):
     exclusive = False
 
     def __init__(self, url: URL, durability: Durability) -> None:
+        self._where: Final = f"postgresql://{url.host or ''}{f':{url.port}' if url.port else ''}/{url.database}"
         writes = {
             "synchronous_commit": _SYNCHRONOUS[durability],
             "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION,
@@ -51,8 +53,8 @@ class PostgresDatabase(Database):
     @classmethod
     def at(cls, url: URL, durability: Durability) -> Self:
         """Migrates, one gateway after the other. Raises CannotOpen, SchemaNewer."""
-        where = f"postgresql://{url.host or ''}{f':{url.port}' if url.port else ''}/{url.database}"
         database = cls(url, durability)
+        where = database._where
         try:
             with database._writers.connect() as db:
                 try:
@@ -66,6 +68,13 @@ class PostgresDatabase(Database):
             database.close()
             raise
         return database
+
+    @property
+    def spool(self) -> Path:
+        return Path("rollout-gateway-spool")
+
+    def name_at(self, folder: Path) -> str:
+        return self._where
 
     def insert(self, table: Table) -> Insert:
         return insert(table)

@@ -49,7 +49,7 @@ class Drain:
             self._write(entries)
         for folder in self._backlog.emptied():
             try:
-                self._run(partial(gateways.forget, gateway_id=folder.gateway_id))
+                self._run(partial(gateways.forget, gateway_id=folder.owner.gateway_id))
             except Unavailable:
                 self._backlog.empty(folder)
                 raise

@@ -9,12 +9,17 @@ Nobody but the owner may look in, for requests are in it. No name in it comes fr
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
+
+import msgspec
 
 from storage.errors import CannotOpen
 from storage.ids import new_id
@@ -23,30 +28,38 @@ from storage.spool.segment import SUFFIX, Segment
 REFUSED: Final = "refused"
 _LOCK: Final = "lock"
 _MODE: Final = 0o700
-_NO_GATEWAY: Final = ""
+_OWNER_BYTES: Final = 16 * 1024
+_TRIES: Final = 10
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a sub-folder is: a gateway's, for one database. Empty where nobody knows."""
+
+    gateway_id: str
+    database: str
 
 
 class SpoolFolder:
     """One process's sub-folder, from its making or its adoption until `close`, or until the process ends."""
 
-    def __init__(self, path: Path, lock: int, gateway_id: str) -> None:
+    def __init__(self, path: Path, lock: int, owner: Owner) -> None:
         self.path = path
-        self.gateway_id = gateway_id
-        """Of the gateway whose it is or was; empty where nobody knows."""
+        self.owner = owner
         self._lock = lock
         self._last = 0
 
     @classmethod
-    def create(cls, root: Path, gateway_id: str) -> Self:
+    def create(cls, root: Path, owner: Owner) -> Self:
         """Raises CannotOpen where there can be none."""
         name = new_id()
         hidden = root / f".{name}"
         try:
-            root.mkdir(mode=_MODE, exist_ok=True)
-            hidden.mkdir(mode=_MODE)
+            _make(root, hidden)
             lock = _locked(hidden)
             assert lock is not None, "nobody knows its name yet"
-            os.pwrite(lock, f"{gateway_id}\n{os.getpid()}\n".encode(), 0)
+            os.pwrite(lock, msgspec.json.encode(owner), 0)
             # From here on others see it, locked.
             hidden.rename(root / name)
         except OSError as exc:
@@ -54,7 +67,7 @@ class SpoolFolder:
                 f"the spool folder {root} can't be written: {exc.strerror or exc}. It keeps traces while the database "
                 "is away; make it writable, or name another with --spool"
             ) from exc
-        return cls(root / name, lock, gateway_id)
+        return cls(root / name, lock, owner)
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
@@ -62,8 +75,11 @@ class SpoolFolder:
         lock = _locked(path)
         if lock is None:
             return None
-        gateway_id, _, _ = os.pread(lock, 256, 0).decode(errors="replace").partition("\n")
-        return cls(path, lock, gateway_id)
+        try:
+            owner = msgspec.json.decode(os.pread(lock, _OWNER_BYTES, 0), type=Owner)
+        except msgspec.MsgspecError:
+            owner = Owner("", "")
+        return cls(path, lock, owner)
 
     def new_path(self) -> Path:
         """For the next segment."""
@@ -85,16 +101,26 @@ class SpoolFolder:
             with suppress(OSError):
                 (self.path / _LOCK).unlink(missing_ok=True)
                 self.path.rmdir()
+                self.path.parent.rmdir()
         os.close(self._lock)
 
 
-def adopted(root: Path) -> Iterator[SpoolFolder]:
-    """What processes that live no more left in this folder, the oldest first. Raises OSError."""
+def adopted(root: Path, database: str) -> Iterator[SpoolFolder]:
+    """What processes that live no more left in this folder for this database, the oldest first. Raises OSError."""
     for path in sorted(root.iterdir()):
         if path.is_dir() and path.name != REFUSED and not path.name.startswith("."):
             folder = SpoolFolder.adopt(path)
-            if folder is not None:
+            if folder is None:
+                continue
+            if folder.owner.database in (database, ""):
                 yield folder
+            else:
+                folder.close()
+                _log.warning(
+                    "%s was kept for another database (%s), and stays; to bring it in: rollout-gateway db import-spool",
+                    path,
+                    folder.owner.database,
+                )
 
 
 def refused_folder(root: Path) -> Path:
@@ -108,6 +134,15 @@ def room(root: Path, most: int) -> int:
     """How large a segment may be: an eighth of what the whole file system has, so that a small one has room for two."""
     found = os.statvfs(root)
     return min(most, found.f_frsize * found.f_blocks // 8)
+
+
+def _make(root: Path, own: Path) -> None:
+    """Raises OSError."""
+    for _ in range(_TRIES):
+        root.mkdir(mode=_MODE, exist_ok=True)
+        with suppress(FileNotFoundError):  # Another process has ended, and removed it as empty.
+            return own.mkdir(mode=_MODE)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(root))
 
 
 def _locked(folder: Path) -> int | None:

@@ -13,7 +13,7 @@ from storage.errors import CannotOpen, CannotRecord, QueueFull
 from storage.jobs import Begin, Finish, Record
 from storage.spool.appender import Appender, Told
 from storage.spool.backlog import Backlog, Entry
-from storage.spool.folder import SpoolFolder, adopted, room
+from storage.spool.folder import Owner, SpoolFolder, adopted, room
 from storage.spool.leftovers import Leftovers, take_in
 
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
@@ -53,8 +53,8 @@ class Spool:
     def open(
         cls,
         root: Path,
+        owner: Owner,
         *,
-        gateway_id: str,
         durability: Durability,
         on_spooled: Callable[[Record, CannotRecord | None], None],
         on_readable: Callable[[], None],
@@ -65,10 +65,10 @@ class Spool:
         Both are called on the event loop: `on_spooled` with each job that is safe, or with why it is not; `on_readable`
         when there is something to drain.
         """
-        folder = SpoolFolder.create(root, gateway_id)
+        folder = SpoolFolder.create(root, owner)
         backlog = Backlog(root)
         try:
-            leftovers = take_in(backlog, adopted(root))
+            leftovers = take_in(backlog, adopted(root, owner.database))
             size = room(root, segment_bytes)
         except OSError as exc:
             raise CannotOpen(f"the spool folder {root} can't be read: {exc}") from exc
