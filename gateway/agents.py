@@ -34,8 +34,9 @@ class AgentEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             refusal = MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}.")
-            body = self._dialect.error_body(refusal.status, refusal.error)
-            await _send_json(scope, send, refusal.status, body, [("allow", "POST")])
+            request_id = request_id_of(headers_of(scope)) or new_id()
+            body = self._dialect.error_body(refusal.status, refusal.error, request_id)
+            await _send_json(scope, send, refusal.status, body, [("allow", "POST")], request_id)
             return
         await self._proxy.serve(self._dialect, scope, receive, send)
 
@@ -73,9 +74,14 @@ async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
 
 
 async def _send_json(
-    scope: Scope, send: Send, status: int, body: bytes, headers: list[tuple[str, str]] | None = None
+    scope: Scope,
+    send: Send,
+    status: int,
+    body: bytes,
+    headers: list[tuple[str, str]] | None = None,
+    request_id: str | None = None,
 ) -> None:
-    request_id = request_id_of(headers_of(scope)) or new_id()
+    request_id = request_id or request_id_of(headers_of(scope)) or new_id()
     await send_whole(
         send, status, body, [("content-type", "application/json"), ("x-request-id", request_id), *(headers or [])]
     )

@@ -33,7 +33,7 @@ class CountTokensEndpoint:
             body, more = await self._count(scope, receive)
             await send_whole(send, 200, body, [*headers, *more])
         except Refusal as refusal:
-            body = self._dialect.error_body(refusal.status, refusal.error)
+            body = self._dialect.error_body(refusal.status, refusal.error, request_id)
             await send_whole(send, refusal.status, body, [*headers, *refusal.headers])
         except ClientGone:
             return

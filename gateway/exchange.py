@@ -275,7 +275,7 @@ class Exchange:
         if error is not None and answer.started and call.responder is not None:
             await answer.end(call.responder.error_event(error))
         elif error is not None:
-            await answer.whole(status, call.dialect.error_body(status, error), headers)
+            await answer.whole(status, call.dialect.error_body(status, error, call.request_id), headers)
         elif call.request is not None and call.request.stream:
             await answer.end(ending.body)
         else:

@@ -73,7 +73,7 @@ class Proxy:
                 await self._turn_away(call, answer, crowded)
         except Refusal as refusal:
             # Of a caller that may not call at all nothing is recorded.
-            body = dialect.error_body(refusal.status, refusal.error)
+            body = dialect.error_body(refusal.status, refusal.error, request_id)
             await answer.whole(refusal.status, body, refusal.headers)
         except ClientGone:
             return

@@ -49,7 +49,7 @@ class ChatDialect:
             prompt_field="messages",
         )
 
-    def error_body(self, status: int, error: Error) -> bytes:
+    def error_body(self, status: int, error: Error, request_id: str | None = None) -> bytes:
         return openai_errors.refusal_body(status, error, "messages")
 
 

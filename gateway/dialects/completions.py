@@ -45,7 +45,7 @@ class CompletionsDialect:
             prompt_field="prompt",
         )
 
-    def error_body(self, status: int, error: Error) -> bytes:
+    def error_body(self, status: int, error: Error, request_id: str | None = None) -> bytes:
         return openai_errors.refusal_body(status, error, "prompt")
 
 

@@ -56,8 +56,9 @@ class Dialect(Protocol):
     def responder(self, request: CanonicalRequest, trace_id: str) -> Responder:
         """`trace_id` is the call's, for a dialect whose clients name an answer later."""
 
-    def error_body(self, status: int, error: schema.Error) -> bytes:
-        """The JSON body of a refusal, in the shape that this dialect's clients parse."""
+    def error_body(self, status: int, error: schema.Error, request_id: str | None = None) -> bytes:
+        """The JSON body of a refusal, in the shape that this dialect's clients parse; `request_id` as its header has
+        it, for an API that tells it here too."""
 
 
 class NamingDialect(Dialect, Protocol):
@@ -84,4 +85,4 @@ class CountingDialect(Protocol):
 
     def count_body(self, tokens: int) -> bytes: ...
 
-    def error_body(self, status: int, error: schema.Error) -> bytes: ...
+    def error_body(self, status: int, error: schema.Error, request_id: str | None = None) -> bytes: ...

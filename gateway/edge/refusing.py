@@ -40,5 +40,6 @@ def _body(refusal: Refusal, path: str, request_id: str) -> tuple[str, bytes]:
     own = _OWN_SESSION.match(path)
     endpoint = path[own.end() :] if own is not None else path
     dialect = ENDPOINTS.get(endpoint) or COUNTERS.get(endpoint)
-    make = dialect.error_body if dialect is not None else openai_errors.error_body
-    return "application/json", make(refusal.status, refusal.error)
+    if dialect is None:
+        return "application/json", openai_errors.error_body(refusal.status, refusal.error)
+    return "application/json", dialect.error_body(refusal.status, refusal.error, request_id)

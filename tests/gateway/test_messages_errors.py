@@ -12,9 +12,9 @@ import anthropic
 import pytest
 
 from adapters.scripts.replies import of_length
-from gateway.scripted import Fault, ScriptedServer
+from gateway.scripted import Fault, ScriptedServer, running
 from tests.gateway.anthropic_client import ASKED, SERVERS, TOOL, served, streamed
-from tests.gateway.harness import traces_in
+from tests.gateway.harness import gateway, traces_in
 from tests.gateway.test_held_bytes import locked
 
 OVERFLOWS = {
@@ -159,3 +159,27 @@ async def test_bad_input_gets_an_error_of_anthropics_with_a_sentence_that_helps(
                 told = response.json()
                 assert (told["type"], told["error"]["type"]) == ("error", kinds[status]), name
                 assert says in told["error"]["message"], name
+
+
+ASKED_FOR_NOTHING: dict[str, Any] = {"max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/v1/messages", {"model": "scripted"}, 400),
+        ("POST", "/v1/messages", {**ASKED_FOR_NOTHING, "model": "another"}, 404),
+        ("POST", "/v1/messages/count_tokens", {"model": "scripted"}, 400),
+        ("GET", "/v1/messages", None, 405),
+        ("GET", "/v1/messages/count_tokens", None, 405),
+    ],
+)
+async def test_an_error_tells_its_request_id_in_its_body_as_in_its_header(
+    tmp_path: Path, method: str, path: str, body: dict[str, Any] | None, status: int
+) -> None:
+    async with running(ScriptedServer("vllm")) as backend, gateway(tmp_path, backend) as served:
+        for headers in ({}, {"x-request-id": "mine"}):
+            answer = await served.agent.request(method, path, json=body, headers=headers)
+            assert answer.status_code == status
+            assert answer.json()["request_id"] == answer.headers["x-request-id"]
+            assert headers.get("x-request-id") in (None, answer.headers["x-request-id"])

@@ -85,8 +85,8 @@ class MessagesDialect:
         assert isinstance(request, MessagesRequest)
         return MessagesResponder(request)
 
-    def error_body(self, status: int, error: Error) -> bytes:
-        return errors.error_body(status, error)
+    def error_body(self, status: int, error: Error, request_id: str | None = None) -> bytes:
+        return errors.error_body(status, error, request_id)
 
 
 def _read(given: Fields) -> MessagesRequest:

@@ -32,8 +32,9 @@ _STATUS_OF: Final = {
 }
 
 
-def error_body(status: int, error: Error) -> bytes:
-    return msgspec.json.encode({"type": "error", "error": _told(status, error)})
+def error_body(status: int, error: Error, request_id: str | None = None) -> bytes:
+    body: dict[str, object] = {"type": "error", "error": _told(status, error)}
+    return msgspec.json.encode(body if request_id is None else body | {"request_id": request_id})
 
 
 def error_event(error: Error) -> bytes:

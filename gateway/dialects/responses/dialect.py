@@ -74,7 +74,7 @@ class ResponsesDialect:
         assert isinstance(request, ResponsesRequest)
         return ResponsesResponder(request, trace_id)
 
-    def error_body(self, status: int, error: Error) -> bytes:
+    def error_body(self, status: int, error: Error, request_id: str | None = None) -> bytes:
         return errors.error_body(status, error)
 
 
