@@ -18,6 +18,7 @@ from storage.errors import CannotRecord, Unavailable
 from storage.records import TraceQuery
 from storage.sqlite import SqliteDatabase
 from storage.store import Store
+from tests.storage.conftest import on_sqlite
 from tests.storage.examples import call, session
 
 
@@ -84,6 +85,7 @@ async def test_a_begin_that_can_not_be_written_does_not_stop_its_end(store: Stor
     assert await store.trace(trace.trace_id) is not None
 
 
+@on_sqlite
 async def test_a_locked_database_makes_no_call_wait_and_loses_none(store: Store, tmp_path: Path) -> None:
     first, second, running = call("s", [1], [2]), call("s", [1, 2], [3]), call("s", status="running")
     with locked(tmp_path / "rollouts.db"):
@@ -108,12 +110,14 @@ async def test_a_locked_database_makes_no_call_wait_and_loses_none(store: Store,
     assert await store.complete()
 
 
+@on_sqlite
 async def test_a_command_is_told_that_the_database_is_locked(store: Store, tmp_path: Path) -> None:
     with locked(tmp_path / "rollouts.db"), pytest.raises(Unavailable, match="locked"):
         await store.create_session(session("s"))
     await store.create_session(session("s"))
 
 
+@on_sqlite
 async def test_an_idle_writer_finds_out_by_itself_that_the_database_is_back(store: Store, tmp_path: Path) -> None:
     with locked(tmp_path / "rollouts.db"), pytest.raises(Unavailable):
         await store.create_session(session("s"))

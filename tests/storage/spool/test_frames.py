@@ -30,9 +30,9 @@ def test_a_file_that_ends_anywhere_gives_the_frames_before_it_and_nothing_else(t
     data = b"".join(map(frame, told))
     whole = frames(data)
     for cut in range(len(data)):
-        before = [found for found in whole if found.end <= cut]
-        assert frames(data[:cut]) == before
-        assert frames(data[:cut] + bytes(len(data) - cut)) == before
+        assert frames(data[:cut]) == [found for found in whole if found.end <= cut]
+        torn = data[:cut] + bytes(len(data) - cut)
+        assert frames(torn) == [found for found in whole if torn[: found.end] == data[: found.end]]
 
 
 def test_any_byte_that_changed_costs_its_own_frame_alone_and_is_told() -> None:
