@@ -35,6 +35,7 @@ _log: Final = logging.getLogger(__name__)
 _HEARTBEAT_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
+_AT_ONCE_S: Final = 0.2
 _HANGS_S: Final = 2.0
 """A transaction that takes longer is taken for one that hangs, until it comes back."""
 
@@ -180,9 +181,15 @@ class Writer:
 
     def _run(self, work: Callable[[Connection], Result]) -> Result:
         """As `Transactions.run`; whoever looks sees for how long it has not come back."""
-        self._asked_at = time.monotonic()
+        self._asked_at = asked_at = time.monotonic()
         try:
-            return self._transactions.run(work)
+            try:
+                return self._transactions.run(work)
+            except Unavailable:
+                if time.monotonic() - asked_at > _AT_ONCE_S:
+                    raise
+                # A connection that broke while nobody used it is found out by its use.
+                return self._transactions.run(work)
         except Unavailable:
             self._failed_at = time.monotonic()
             raise
