@@ -140,4 +140,8 @@ def _called(function: object) -> Called:
 
 
 def _value(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
+    """Raises NotJSON for what an engine has refused, surely: a number that is none (1e999), or a nesting without end."""
+    try:
+        return None if raw is None else msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise NotJSON(str(exc)) from exc

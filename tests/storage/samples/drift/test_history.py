@@ -84,6 +84,8 @@ def test_what_else_is_rendered_is_kept_and_what_is_not_is_not() -> None:
         b'{"messages": [1]}',
         b'{"messages": [null]}',
         b'{"messages": "text"}',
+        b'{"messages": [{"role": "user", "content": 1e999}]}',
+        b'{"messages": [{"role": "user", "content": ' + b"[" * 9_000 + b"]" * 9_000 + b"}]}",
     ],
 )
 def test_what_is_no_request_has_no_history(body: bytes) -> None:
