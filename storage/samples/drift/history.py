@@ -140,7 +140,7 @@ def _called(function: object) -> Called:
 
 
 def _value(raw: msgspec.Raw | None) -> Any:
-    """Raises NotJSON for what an engine has refused, surely: a number that is none (1e999), or a nesting without end."""
+    """Raises NotJSON for what engines refuse: a number that is none (1e999), a nesting without end."""
     try:
         return None if raw is None else msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError) as exc:
