@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli_options import LOCAL, ApiKey, AsJson, Cursor, GatewayUrl, Limit, remote, told
+from gateway.cli_database import database
+from gateway.cli_options import LOCAL, ApiKey, AsJson, Config, Cursor, Database, GatewayUrl, Limit, remote, told
 from gateway.cli_training import training
 from gateway.commands.errors import CommandFailed, WrongUse
 
@@ -30,14 +31,10 @@ app = typer.Typer(
 )
 sessions = typer.Typer(help="Sessions that a running gateway has recorded.", no_args_is_help=True)
 traces = typer.Typer(help="Traces that a running gateway has recorded.", no_args_is_help=True)
-database = typer.Typer(help="The database's schema.", no_args_is_help=True)
 app.add_typer(training)
 app.add_typer(sessions, name="sessions")
 app.add_typer(traces, name="traces")
 app.add_typer(database, name="db")
-
-Database = Annotated[str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")]
-Config = Annotated[Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -177,16 +174,6 @@ def list_traces(
 def show_trace(trace_id: str, *, url: GatewayUrl = LOCAL, api_key: ApiKey = None, as_json: AsJson = False) -> None:
     """One trace with its ids."""
     _reader(url, api_key, as_json).trace(trace_id)
-
-
-@database.command("upgrade")
-def upgrade(*, url: Database = None, config: Config = None) -> None:
-    """Bring the database to this program's schema, as `serve` does when it starts."""
-    from rich.console import Console
-
-    from gateway.commands.db import upgrade as run
-
-    run(_settings(config, {"database": url}).database, Console())
 
 
 def _settings(config: Path | None, flags: Mapping[str, object]) -> Settings:

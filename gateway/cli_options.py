@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
@@ -19,6 +20,8 @@ ApiKey = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="The answer's own JSON in place of a table.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000)]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it said itself.")]
+Database = Annotated[str | None, typer.Option("--database", help="URL; sqlite:///rollouts.db unless configured.")]
+Config = Annotated[Path | None, typer.Option("--config", envvar="ROLLOUT_GATEWAY_CONFIG", help="A YAML file.")]
 LOCAL: Final = "http://127.0.0.1:9090"
 
 

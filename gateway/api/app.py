@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Mount
 
-from gateway.api import admin, agents, claims, drift, export, groups, rewards, samples, sessions, traces
+from gateway.api import admin, agents, claims, drift, export, groups, rewards, samples, sessions, storage, traces
 from gateway.api.auth import Guard
 from gateway.api.edge import Edge
 from gateway.api.parts import ApiParts
@@ -30,6 +30,7 @@ _ROUTERS: Final = (
     claims.router,
     drift.router,
     admin.router,
+    storage.router,
 )
 _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
     "default": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -63,14 +63,23 @@ class Remote:
         """Raises CannotRead."""
         return decode(self.get(path, filters), shape)
 
-    @contextmanager
-    def stream(self, path: str, filters: Filters) -> Iterator[httpx.Response]:
+    def post(self, path: str, body: bytes) -> bytes:
+        """Of JSON, both ways. Raises CannotRead."""
+        with self._asked("POST", path, {}, body) as answer:
+            return b"".join(chunks(answer))
+
+    def stream(self, path: str, filters: Filters) -> AbstractContextManager[httpx.Response]:
         """A 200 whose body is still to come: read it by `chunks`. Raises CannotRead."""
+        return self._asked("GET", path, filters, None)
+
+    @contextmanager
+    def _asked(self, method: str, path: str, filters: Filters, body: bytes | None) -> Iterator[httpx.Response]:
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        headers |= {} if body is None else {"content-type": "application/json"}
         try:
             with (
                 httpx.Client(base_url=self.url, headers=headers, transport=self.transport, trust_env=False) as client,
-                client.stream("GET", path, params=dict(filters), timeout=_PATIENCE_S) as answer,
+                client.stream(method, path, params=dict(filters), content=body, timeout=_PATIENCE_S) as answer,
             ):
                 if answer.status_code != 200:
                     answer.read()

@@ -37,7 +37,9 @@ async def test_the_document_tells_of_both_planes_as_they_are(tmp_path: Path) -> 
         "/api/admin/backends": ["get", "post"],
         "/api/admin/backends/{name}": ["delete"],
         "/api/admin/backends/{name}/probe": ["post"],
+        "/api/admin/prune": ["post"],
         "/api/admin/status": ["get"],
+        "/api/admin/storage": ["get"],
     }
     for prefix in ("", "/sessions/{session_id}"):
         assert list(paths[f"{prefix}/v1/chat/completions"]) == ["post"]
