@@ -23,8 +23,6 @@ _STOPS_WITHIN_S: Final = 60.0
 
 
 def _serve(arguments: Sequence[str], environ: Mapping[str, str], folder: Path) -> None:
-    from gateway.cli import main
-
     os.chdir(folder)
     output = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, sys.stdout.fileno())
@@ -32,6 +30,12 @@ def _serve(arguments: Sequence[str], environ: Mapping[str, str], folder: Path) -
     for name in [name for name in os.environ if name.startswith("ROLLOUT_GATEWAY_")]:
         del os.environ[name]
     os.environ.update(environ)
+    if "LD_PRELOAD" in environ:
+        # That is heeded where a program begins.
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+        os.execv(sys.executable, [sys.executable, "-m", "gateway", "serve", *arguments])  # noqa: S606
+    from gateway.cli import main
+
     main(["serve", *arguments])
 
 

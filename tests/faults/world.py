@@ -151,10 +151,13 @@ async def world(
     database: str | None = None,
     settings: Mapping[str, object] | None = None,
     backends: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[World]:
-    """Up and ready. `backends` stand in the place of the engines' own URLs, where something stands between."""
+    """Up and ready. `backends` stand in the place of the engines' own URLs, where something stands between; `environ`
+    is of the first gateway alone.
+    """
     engines = [*engines] or [Engine()]
-    environ = {f"ROLLOUT_GATEWAY_{name.upper()}": str(value) for name, value in (settings or {}).items()}
+    configured = {f"ROLLOUT_GATEWAY_{name.upper()}": str(value) for name, value in (settings or {}).items()}
     async with AsyncExitStack() as stack:
         told: list[str] = []
         for at, engine in enumerate(engines):
@@ -168,7 +171,8 @@ async def world(
         made = World(folder, engines, [])
         try:
             for at in range(gateways):
-                made.gateways.append(Gateway(tuple(arguments), environ, folder / f"gateway-{at}"))
+                own = configured if at else configured | dict(environ or {})
+                made.gateways.append(Gateway(tuple(arguments), own, folder / f"gateway-{at}"))
             await asyncio.gather(*(each.start() for each in made.gateways))
             yield made
         finally:
