@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
+from gateway.deadline import Deadline
+
 RawHeaders = list[tuple[bytes, bytes]]
 
 # A client that is still sending when it is refused sees a reset instead of the reason; so the rest is read and dropped.
@@ -51,9 +53,9 @@ async def read_body(
         raise BodyTooLarge(limit)
     parts: list[bytes] = []
     size = 0
-    async with asyncio.timeout(seconds) as deadline:
-        begun = deadline.when()
-        assert begun is not None
+    now = asyncio.get_running_loop().time
+    begun = now()
+    with Deadline(seconds) as deadline:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -69,7 +71,7 @@ async def read_body(
             parts.append(part)
             if not message.get("more_body", False):
                 return b"".join(parts) if len(parts) != 1 else parts[0]
-            deadline.reschedule(begun + size / _BYTES_A_SECOND)
+            deadline.move(begun + seconds + size / _BYTES_A_SECOND - now())
 
 
 async def _drain(receive: Receive) -> None:
