@@ -130,7 +130,7 @@ def _stands(connection: BoundedConnection) -> bool:
     try:
         poll = select.poll()
         poll.register(connection.pgconn.socket, select.POLLIN)
-        if poll.poll(0):
+        while poll.poll(0):  # First its last words, then the end.
             connection.pgconn.consume_input()
     except psycopg.OperationalError:
         return False
