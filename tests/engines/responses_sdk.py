@@ -56,7 +56,7 @@ class Loop:
     title: str
     asks: str
     leaves: frozenset[str] = frozenset()
-    """Engines whose parser leaves line ends beside a call in the text, where the template writes its own: one more."""
+    """Engines whose parser leaves a line end between a text and a call in the text, where the template writes its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ _THOUGHT: Final = ("thought: Two plus two makes four.", "The answer is 4.")
 _UNREAD_THOUGHT: Final = ("<think>\nTwo plus two makes four.\n</think>\n\nThe answer is 4.",)
 LOOPS: Final = (
     Loop("a tool", "What is the weather in Paris?"),
-    Loop("two tools at once", "What is the weather in Paris and Tokyo?", frozenset({"dynamo"})),
+    Loop("two tools at once", "What is the weather in Paris and Tokyo?"),
     Loop(
         "a thought, then a tool",
         "Think, then check the weather in Paris.",
