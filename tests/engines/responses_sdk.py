@@ -56,7 +56,7 @@ class Loop:
     title: str
     asks: str
     leaves: frozenset[str] = frozenset()
-    """Engines whose parser leaves a line end between a text and a call in the text, where the template writes its own."""
+    """Engines whose parser leaves the line end between a text and a call in the text: the template writes one more."""
 
 
 @dataclass(frozen=True, slots=True)
