@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from typing import Final
 
 from adapters.schema import Trace
 from adapters.token_ids import TokenIds
+from storage import hashes
 
 _DIGEST_SIZE: Final = 16
 _ID_WIDTH: Final = 4
@@ -32,14 +32,14 @@ def ends_of(trace: Trace) -> tuple[End, ...]:
     if trace.fidelity != "exact":
         return ()
     found: list[End] = []
-    prompt_digest = hashlib.sha256(bytes(trace.prompt_token_ids or TokenIds()))
+    prompt_digest = hashes.sha256(bytes(trace.prompt_token_ids or TokenIds()))
     for choice in trace.choices:
         own = choice.prompt_token_ids
         prompt = trace.prompt_token_ids if own is None else own
         if prompt is None or not choice.token_ids:
             continue
-        digest = prompt_digest.copy() if own is None else hashlib.sha256(bytes(own))
-        digest.update(bytes(choice.token_ids))
+        digest = prompt_digest.copy() if own is None else hashes.sha256(bytes(own))
+        hashes.update(digest, bytes(choice.token_ids))
         end_len = len(prompt) + len(choice.token_ids)
         found.append(End(trace.trace_id, choice.index, end_len, digest.digest()[:_DIGEST_SIZE]))
     return tuple(found)
@@ -76,14 +76,14 @@ class Ends:
         """The longest end that begins `prompt`. One pass: the running digest is taken at each known length."""
         if prompt is None or not self._lengths or self._lengths[0] > len(prompt):
             return None
-        running = hashlib.sha256()
+        running = hashes.sha256()
         packed = memoryview(bytes(prompt))
         longest: End | None = None
         start = 0
         for length in self._lengths:
             if length > len(prompt):
                 break
-            running.update(packed[start * _ID_WIDTH : length * _ID_WIDTH])
+            hashes.update(running, packed[start * _ID_WIDTH : length * _ID_WIDTH])
             start = length
             longest = self._by_digest.get((length, running.copy().digest()[:_DIGEST_SIZE])) or longest
         return longest
