@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -39,10 +38,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, empty_database: Path, clock: Clock) -> AsyncIterator[Store]:
-    shutil.copy(empty_database, tmp_path / "rollouts.db")
+async def store(place: str, tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
     store = Store.start(
-        Database.open(tmp_path / "rollouts.db"), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock
+        Database.open(place), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock
     )
     yield store
     await store.close()
@@ -356,7 +354,7 @@ class Ledger:
                 await self.acknowledge(-1)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, max_size=30))
 async def test_every_session_is_acknowledged_once_by_each_consumer_whatever_happens(
     store: Store, clock: Clock, steps: list[tuple[Any, ...]]

@@ -17,8 +17,8 @@ def row(trace: Trace) -> dict[str, object]:
     return codec.columns(trace) | {"turn": 0, "depth": 0, "text": b""}
 
 
-def test_only_the_calls_of_silent_gateways_are_interrupted(tmp_path: Path) -> None:
-    database = Database.open(tmp_path / "a.db")
+def test_only_the_calls_of_silent_gateways_are_interrupted(place: str) -> None:
+    database = Database.open(place)
     with database.write_connection() as db, db.begin():
         gateways.beat(database, db, "silent", 0, NOON - timedelta(seconds=31))
         gateways.beat(database, db, "alive", 3, NOON - timedelta(seconds=60))

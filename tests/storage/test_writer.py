@@ -147,15 +147,15 @@ async def test_a_waiter_that_went_away_leaves_its_row(store: Store) -> None:
     assert await store.trace(trace.trace_id) is not None
 
 
-async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-1")
+async def test_closing_writes_what_is_queued(place: str) -> None:
+    store = Store.open(place, gateway_id="gateway-1")
     calls = [call("s", status="running") for _ in range(50)]
     for one in calls:
         store.begin(one)
     await store.close()
     with pytest.raises(CannotRecord, match="ended"):
         store.begin(call("s"))
-    store = Store.open(tmp_path / "a.db", gateway_id="gateway-2")
+    store = Store.open(place, gateway_id="gateway-2")
     assert len((await store.traces(TraceQuery(session_id="s"))).items) == 50
     await store.close()
 

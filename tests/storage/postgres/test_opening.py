@@ -81,17 +81,17 @@ def test_a_wrong_password_is_said_and_never_shown(guarded: str) -> None:
 
 
 def test_a_database_that_is_not_there_is_said(postgres: Postgres) -> None:
-    with pytest.raises(CannotOpen, match='127.0.0.1.*database "nothing" does not exist'):
+    with pytest.raises(CannotOpen, match=r'127.0.0.1.*database "nothing" does not exist'):
         Database.open(postgres.url("nothing"))
 
 
 def test_a_server_that_is_not_there_is_said() -> None:
-    with pytest.raises(CannotOpen, match="postgresql://127.0.0.1:1/name can't be opened: .*[Rr]efused"):
+    with pytest.raises(CannotOpen, match=r"postgresql://127.0.0.1:1/name can't be opened: .*[Rr]efused"):
         Database.open("postgresql://user:hunter2@127.0.0.1:1/name")
 
 
 def test_an_option_that_the_driver_does_not_know_is_said() -> None:
-    with pytest.raises(CannotOpen, match="can't be opened: .*no_such_option"):
+    with pytest.raises(CannotOpen, match=r"can't be opened: .*no_such_option"):
         Database.open("postgresql://user@127.0.0.1:1/name?no_such_option=1")
 
 
@@ -99,7 +99,7 @@ def test_a_database_that_can_not_hold_every_text_is_refused(postgres: Postgres) 
     postgres.run(
         "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     )
-    with pytest.raises(CannotOpen, match="has the encoding LATIN1.*ENCODING 'UTF8'"):
+    with pytest.raises(CannotOpen, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
         Database.open(postgres.url("latin"))
 
 

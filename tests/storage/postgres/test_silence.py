@@ -31,7 +31,9 @@ async def seconds_until_refused(asked: object) -> float:
     return time.monotonic() - began
 
 
-async def test_who_looks_for_a_session_while_the_server_hangs_is_told_soon(store: Store, own_postgres: Postgres) -> None:
+async def test_who_looks_for_a_session_while_the_server_hangs_is_told_soon(
+    store: Store, own_postgres: Postgres
+) -> None:
     await store.create_session(session("s"))
     assert await store.find_session("s") == session("s")
     own_postgres.pause()
