@@ -46,7 +46,7 @@ def serve_with_workers(
             settings.workers,
             on_ready=all_ready,
             on_stop=listener.close,  # Or the kernel would take connections that nobody serves.
-            stop_within=settings.stop_grace + _MARGIN,
+            stop_within=settings.stop_notice + settings.stop_grace + _MARGIN,
         ).run()
 
 

@@ -24,6 +24,7 @@ from gateway.habits.retries import Retries
 from gateway.sessions import Sessions
 from storage.ids import new_id
 from storage.store import Store
+from storage.usage import Usage as UsedUp
 
 _AT_ONCE = 250
 _OURS = ("adapters.", "gateway.", "storage.")
@@ -32,8 +33,8 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ASKED = CanonicalRequest("chat", {"max_tokens": Raw(b"50")}, "m")
 
 
-class WithKeys:
-    """The store, with a session for every key."""
+class Unread:
+    """The store, which is not asked: each session is new, has a key, and has used up nothing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,12 +45,18 @@ class WithKeys:
     async def session_by_key(self, key_hash: bytes) -> Session:
         return Session(f"s-{key_hash.hex()}", NOW)
 
+    async def find_session(self, _: str) -> None:
+        return None
+
+    async def usage(self, _: str, __: int) -> UsedUp:
+        return UsedUp()
+
 
 class Parts:
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.sessions = Sessions(WithKeys(store))  # type: ignore[arg-type]
-        self.budgets = Budgets(store)
+        self.sessions = Sessions(Unread(store))  # type: ignore[arg-type]
+        self.budgets = Budgets(Unread(store))
         self.retries = Retries(store)
 
     async def call(self, number: int) -> None:

@@ -86,8 +86,9 @@ def test_one_whose_key_is_not_here_is_left_out_and_said_once(caplog: pytest.LogC
 
 
 async def test_a_backend_that_one_gateway_is_told_of_serves_calls_of_another(
-    tmp_path: Path, postgres: Postgres
+    tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # Where a gateway on PostgreSQL has its spool.
     database = postgres.database()
     async with (
         running(ScriptedServer("vllm")) as backend,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from adapters.scripts.asked import Asked
 from adapters.scripts.replies import Reply, small_talk
 from adapters.scripts.speech import Speech, say
@@ -33,6 +35,12 @@ class Two:
     async def session(self, session: str) -> dict[str, Any]:
         told: dict[str, Any] = (await self.here.agent.get(f"/api/sessions/{session}")).json()
         return told
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a gateway on PostgreSQL has its spool."""
+    monkeypatch.chdir(tmp_path)
 
 
 @asynccontextmanager
