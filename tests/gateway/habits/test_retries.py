@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
-from adapters.schema import Trace
+from adapters.schema import Session, Trace
+from gateway.habits.retries import Retries
 from gateway.scripted import Fault, ScriptedServer, running
+from storage.errors import Unavailable
 from tests.gateway.harness import CHAT, HELLO, Running, gateway, traces_in, until
 
 AGAIN = {"x-stainless-retry-count": "1"}
@@ -60,6 +64,34 @@ async def test_an_equal_body_alone_is_a_new_call(tmp_path: Path) -> None:
         samples = (await served.agent.get("/api/sessions/s1/samples")).json()["items"]
     assert await told(tmp_path) == [None, None]
     assert [sample["trace_ids"] for sample in samples] == [[first], [second]]
+
+
+class Away:
+    """A store whose database does not answer."""
+
+    async def latest_traces(self, session_id: str, limit: int) -> list[Trace]:
+        raise Unavailable("connection refused")
+
+    async def latest_of_key(self, session_id: str, key: str) -> str | None:
+        raise Unavailable("connection refused")
+
+
+async def test_while_the_database_is_away_a_retry_is_found_among_the_calls_in_flight_here() -> None:
+    retries = Retries(Away(), shared=True)
+    session = Session("s1", datetime(2026, 11, 21, tzinfo=UTC))
+    assert await retries.began(session, "t1", {}, b"body") is None
+    assert await retries.began(session, "t2", AGAIN, b"other") is None
+    assert await retries.began(session, "t3", AGAIN, b"body") == "t1"
+    keyed = {"idempotency-key": "k"}
+    assert await retries.began(session, "t4", keyed, b"keyed") is None
+    assert await retries.began(session, "t5", keyed, b"keyed") == "t4"
+
+
+async def test_a_retry_is_of_its_own_attempt_at_the_rollout() -> None:
+    retries = Retries(Away())
+    session = Session("s1", datetime(2026, 11, 21, tzinfo=UTC))
+    await retries.began(session, "t1", {}, b"body")
+    assert await retries.began(replace(session, attempt=1), "t2", AGAIN, b"body") is None
 
 
 async def test_a_retry_whose_first_attempt_never_came_repeats_nothing(tmp_path: Path) -> None:
