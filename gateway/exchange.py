@@ -29,7 +29,7 @@ from gateway.patience import Patience
 from gateway.refusals import BackendTimeout, BadGateway, BudgetSpent, NotRecordable, Refusal, Stopping
 from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
-from gateway.upstream import AnswerTooLarge, CutShort, TimedOut, UpstreamAnswer
+from gateway.upstream import AnswerTooLarge, Compressed, CutShort, TimedOut, UpstreamAnswer
 from storage.errors import CannotRecord, NotCommitted
 from storage.store import Store
 
@@ -143,7 +143,7 @@ class Exchange:
             return Ending.refused(refusal, None, asked=bool(call.attempts))
         try:
             return await self._relay(dispatched, responder)
-        except (AnswerTooLarge, CutShort) as exc:
+        except (AnswerTooLarge, Compressed, CutShort) as exc:
             return Ending.refused(BadGateway(exc.why), self._so_far(), asked=True)
         except TimedOut as exc:
             return Ending.refused(BackendTimeout(exc.why), self._so_far(), asked=True)

@@ -64,29 +64,49 @@ class AnswerTooLarge(UpstreamError):
     kind = "too_large"
 
 
+class Compressed(UpstreamError):
+    """The backend compressed its answer, though it was asked not to: some kilobytes may be gigabytes."""
+
+    kind = "compressed"
+
+
 class UpstreamAnswer:
     """Status and headers of an answer whose body is still to come."""
 
-    __slots__ = ("_answer", "_backend", "content_type", "status")
+    __slots__ = ("_answer", "_backend", "_coding", "content_type", "status")
 
     def __init__(self, backend: str, answer: Answer) -> None:
         self._backend = backend
         self._answer = answer
         self.status = answer.status
         # From the raw list: a look-up by name decodes and folds every header first.
-        told = next((value for name, value in answer.headers if name.lower() == b"content-type"), b"")
-        self.content_type = told.partition(b";")[0].strip().lower().decode("latin-1")
+        content_type = coding = b""
+        for name, value in answer.headers:
+            name = name.lower()
+            if name == b"content-type" and not content_type:
+                content_type = value
+            elif name == b"content-encoding":
+                coding = value
+        self.content_type = content_type.partition(b";")[0].strip().lower().decode("latin-1")
+        self._coding = coding if coding.lower() != b"identity" else b""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        return httpx.Headers(self._answer.headers)
+        """Without those that `Connection` names, which are meant for this hop alone (RFC 9110, 7.6.1)."""
+        headers = httpx.Headers(self._answer.headers)
+        for named in headers.get("connection", "").split(","):
+            headers.pop(named.strip(), None)
+        return headers
 
     @property
     def is_event_stream(self) -> bool:
         return self.content_type == "text/event-stream"
 
     async def chunks(self, limit: int) -> AsyncIterator[bytes]:
-        """The body as it arrives, up to a number of bytes. Raises CutShort or AnswerTooLarge."""
+        """The body as it arrives, up to a number of bytes. Raises CutShort, AnswerTooLarge or Compressed."""
+        if self._coding:
+            coding = self._coding.decode("latin-1")
+            raise Compressed(self._backend, f"the backend compressed its answer ({coding}), though asked for identity")
         size = 0
         try:
             async for chunk in self._answer:
@@ -98,7 +118,7 @@ class UpstreamAnswer:
             raise CutShort(self._backend, f"the backend's answer broke off: {_words(exc)}") from exc
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises CutShort or AnswerTooLarge."""
+        """The whole body. Raises as `chunks`."""
         return b"".join([chunk async for chunk in self.chunks(limit)])
 
     async def close(self) -> None:
