@@ -30,6 +30,8 @@ class _Part:
     drained_to: int = HEADER_SIZE
     _read_to: int = HEADER_SIZE
     _rest: Iterator[Frame | Damage] | None = None
+    _rest_to: int = HEADER_SIZE
+    """What was durable when that was read: the file has grown since."""
 
     @property
     def left(self) -> int:
@@ -41,16 +43,16 @@ class _Part:
         if self._read_to != self.drained_to:
             self._read_to, self._rest = self.drained_to, None
         while self._rest is not None or self._read_to < self.segment.durable:
-            durable = self.segment.durable
             if self._rest is None:
+                self._rest_to = self.segment.durable
                 self._rest = self.segment.read(self._read_to)
             for found in self._rest:
                 self._read_to = found.end
                 yield found
             self._rest = None
-            if self._read_to < durable == self.segment.durable:
-                yield Damage(self._read_to, durable)
-                self._read_to = durable
+            if self._read_to < self._rest_to:
+                yield Damage(self._read_to, self._rest_to)
+                self._read_to = self._rest_to
 
 
 @dataclass(frozen=True, slots=True, eq=False)
