@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
-from sqlalchemy import Connection, create_engine, select, text
+from sqlalchemy import Connection, MetaData, Table, insert, select, text
 
 from adapters.schema import Session
 from adapters.token_ids import TokenIds
 from storage.database import Database
-from storage.migrate import migrate
+from storage.migrate import migrate, revisions
 from storage.parents import unpack
 from storage.records import EndedQuery
 from storage.store import Store
 from storage.tables import traces
+from tests.postgres import Postgres
+from tests.storage.behind import behind
 from tests.storage.examples import NOON, call
+
+Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""By their tables, as the revision before has them."""
 
 
 @dataclass(frozen=True)
@@ -26,24 +34,36 @@ class Upgrade:
     """From the revision before, filled with these rows, to this program's schema."""
 
     since: str
-    rows: tuple[str, ...]
+    rows: Rows
     check: Callable[[Store], Awaitable[None]]
     gone: tuple[str, ...] = ()
     """Tables whose rows stand elsewhere now."""
 
 
-_SESSIONS_1 = """
-INSERT INTO sessions (session_id, run_id, status, created_at, finished_at, attempt, implicit, next_turn, details) VALUES
-('open',   'r',  'open',     '2026-11-21 12:00:00.000000', NULL,                         0, 0, 1, '{}'),
-('third', 'r', 'finished', '2026-11-21 12:00:00.000000', '2026-11-21 12:00:30.000000', 0, 0, 0, '{"metadata":{"a":1}}'),
-('first',  NULL, 'failed',   '2026-11-21 12:00:00.000000', '2026-11-21 12:00:10.000000', 0, 0, 0, '{}'),
-('second', 'r',  'aborted',  '2026-11-21 12:00:20.000000', NULL,                         0, 0, 0, '{}')
-"""
-_TRACES_1 = """
-INSERT INTO traces (session_id, trace_id, turn, attempt, dialect, status, purpose, usage_estimated, fidelity,
-                    logprobs_fidelity, started_at, schema_version, depth, text) VALUES
-('open', 't', 0, 0, 'chat', 'ok', 'train', 0, 'none', 'none', '2026-11-21 12:00:00.000000', 1, 0, x'00')
-"""
+def _session(session_id: str, **told: Any) -> dict[str, Any]:
+    row = {"run_id": None, "status": "open", "created_at": NOON, "finished_at": None, "details": b"{}"}
+    return {"session_id": session_id, "attempt": 0, "implicit": False} | row | told
+
+
+def _trace(session_id: str, trace_id: str, turn: int = 0) -> dict[str, Any]:
+    row = {"attempt": 0, "dialect": "chat", "status": "ok", "purpose": "train", "usage_estimated": False, "depth": 0}
+    verdict = {"fidelity": "none", "logprobs_fidelity": "none", "started_at": NOON, "schema_version": 1}
+    return {"session_id": session_id, "trace_id": trace_id, "turn": turn, "text": b"\0"} | row | verdict
+
+
+_SESSIONS = [
+    _session("open", run_id="r"),
+    _session(
+        "third",
+        run_id="r",
+        status="finished",
+        finished_at=NOON + timedelta(seconds=30),
+        details=b'{"metadata":{"a":1}}',
+    ),
+    _session("first", status="failed", finished_at=NOON + timedelta(seconds=10)),
+    _session("second", run_id="r", status="aborted", created_at=NOON + timedelta(seconds=20)),
+]
+_SESSIONS_1 = [row | {"next_turn": 1 if row["session_id"] == "open" else 0} for row in _SESSIONS]
 
 
 async def _ended_sessions_have_their_places(store: Store) -> None:
@@ -55,30 +75,26 @@ async def _ended_sessions_have_their_places(store: Store) -> None:
     assert [session.session_id for session in (await store.ended_sessions(EndedQuery())).items] == ["third", "open"]
 
 
-_ENDS_2 = f"""
-INSERT INTO ends (session_id, trace_id, "index", end_len, digest) VALUES
-('open', 't', 0, 2, x'{sha256(bytes(TokenIds([1, 2]))).hexdigest()[:32]}'),
-('open', 't', 1, 3, x'{sha256(bytes(TokenIds([1, 2, 3]))).hexdigest()[:32]}')
-"""  # noqa: S608
-_MANY_TRACES = """
-WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
-INSERT INTO traces (session_id, trace_id, turn, attempt, dialect, status, purpose, usage_estimated, fidelity,
-                    logprobs_fidelity, started_at, schema_version, depth, text)
-SELECT 'third', printf('t%04d', n), n, 0, 'chat', 'ok', 'train', 0, 'none', 'none',
-       '2026-11-21 12:00:00.000000', 1, 0, x'00'
-FROM numbers
-"""
-_WIDE_ENDS = """
-WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1199)
-INSERT INTO ends (session_id, trace_id, "index", end_len, digest)
-SELECT 'first', 'wide', n, 1, zeroblob(16) FROM numbers
-"""
-_WIDE_TRACE = _TRACES_1.replace("'open', 't'", "'first', 'wide'")
-_MANY_ENDS = """
-INSERT INTO ends (session_id, trace_id, "index", end_len, digest)
-SELECT session_id, trace_id, choice, turn, zeroblob(16)
-FROM traces JOIN (SELECT 0 AS choice UNION SELECT 1 UNION SELECT 2) WHERE session_id = 'third'
-"""
+def _digest(*ids: int) -> bytes:
+    return sha256(bytes(TokenIds(ids))).digest()[:16]
+
+
+_ENDS_OF_OPEN = [
+    {"session_id": "open", "trace_id": "t", "index": 0, "end_len": 2, "digest": _digest(1, 2)},
+    {"session_id": "open", "trace_id": "t", "index": 1, "end_len": 3, "digest": _digest(1, 2, 3)},
+]
+_MANY_TRACES = [_trace("third", f"t{number:04}", number) for number in range(1, 1501)]
+_MANY_ENDS = [
+    {key: row[key] for key in ("session_id", "trace_id")}
+    | {"index": index, "end_len": row["turn"], "digest": bytes(16)}
+    for row in _MANY_TRACES
+    for index in range(3)
+]
+_WIDE_ENDS = [
+    {"session_id": "first", "trace_id": "wide", "index": index, "end_len": 1, "digest": bytes(16)}
+    for index in range(1200)
+]
+_PACKED = struct.Struct("<II16s")
 
 
 async def _calls_go_on_from_what_was_there(store: Store) -> None:
@@ -91,37 +107,72 @@ async def _calls_go_on_from_what_was_there(store: Store) -> None:
     assert _indexes(store, "first") == [list(range(1200))]
 
 
+async def _the_next_turn_is_one_more_than_there_are(store: Store) -> None:
+    going_on = call("open", [1, 2, 3, 4], [5])
+    await store.finish(going_on, timeout=10)
+    found = await store.trace(going_on.trace_id)
+    assert found is not None
+    assert (found.turn, found.parent_trace_id, found.parent_index) == (1, "t", 1)
+
+
 def _indexes(store: Store, session_id: str) -> list[list[int]]:
     ends = select(traces.c.trace_id, traces.c.ends).where(traces.c.session_id == session_id)
     with store.database.read() as db:
         return [[end.index for end in unpack(*row)] for row in db.execute(ends)]
 
 
+_TRACE_WITH_ENDS = _trace("open", "t") | {
+    "ends": b"".join(_PACKED.pack(end["index"], end["end_len"], end["digest"]) for end in _ENDS_OF_OPEN)
+}
+
 UPGRADES = [
-    Upgrade("0001", (_SESSIONS_1, _TRACES_1), _ended_sessions_have_their_places, gone=("ends",)),
+    Upgrade(
+        "0001",
+        {"sessions": _SESSIONS_1, "traces": [_trace("open", "t")]},
+        _ended_sessions_have_their_places,
+        gone=("ends",),
+    ),
     Upgrade(
         "0002",
-        (_SESSIONS_1, _TRACES_1, _ENDS_2, _MANY_TRACES, _MANY_ENDS, _WIDE_TRACE, _WIDE_ENDS),
+        {
+            "sessions": _SESSIONS_1,
+            "traces": [_trace("open", "t"), *_MANY_TRACES, _trace("first", "wide")],
+            "ends": [*_ENDS_OF_OPEN, *_MANY_ENDS, *_WIDE_ENDS],
+        },
         _calls_go_on_from_what_was_there,
         gone=("ends",),
     ),
+    Upgrade("0003", {"sessions": _SESSIONS_1, "traces": [_TRACE_WITH_ENDS]}, _the_next_turn_is_one_more_than_there_are),
+    Upgrade("0004", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _the_next_turn_is_one_more_than_there_are),
+    Upgrade("0005", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _the_next_turn_is_one_more_than_there_are),
 ]
 
 
+def test_every_revision_but_the_last_is_gone_on_from() -> None:
+    assert [upgrade.since for upgrade in UPGRADES] == revisions()[:-1]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def nothing(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without any table."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'a.db'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.database()
+
+
 @pytest.mark.parametrize("upgrade", UPGRADES, ids=lambda upgrade: upgrade.since)
-async def test_a_database_of_an_earlier_revision_goes_on(tmp_path: Path, upgrade: Upgrade) -> None:
-    path = tmp_path / "a.db"
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.begin() as db:
+async def test_a_database_of_an_earlier_revision_goes_on(nothing: str, tmp_path: Path, upgrade: Upgrade) -> None:
+    with behind(nothing) as db:
         migrate(db, to=upgrade.since)
-        before = [name for name in _tables(db) if name not in upgrade.gone]
-        for rows in upgrade.rows:
-            db.exec_driver_sql(rows)
-        counts = _counts(db, before)
-    engine.dispose()
-    database = Database.open(path)
+    with behind(nothing) as db:
+        present = _tables(db)
+        for name, rows in upgrade.rows.items():
+            db.execute(insert(present[name]), [*rows])
+        counts = _counts(db, [name for name in present if name not in upgrade.gone])
+    database = Database.open(nothing)
     with database.read() as db:
-        assert _counts(db, before) == counts
+        assert _counts(db, list(counts)) == counts
     store = Store.start(database, gateway_id="gateway-1", spool=tmp_path / "spool")
     try:
         await upgrade.check(store)
@@ -129,9 +180,10 @@ async def test_a_database_of_an_earlier_revision_goes_on(tmp_path: Path, upgrade
         await store.close()
 
 
-def _tables(db: Connection) -> list[str]:
-    names = db.scalars(text("SELECT name FROM sqlite_schema WHERE type = 'table'"))
-    return sorted(name for name in names if name != "alembic_version")
+def _tables(db: Connection) -> dict[str, Table]:
+    present = MetaData()
+    present.reflect(db)
+    return {name: table for name, table in present.tables.items() if name != "alembic_version"}
 
 
 def _counts(db: Connection, tables: list[str]) -> dict[str, int]:
