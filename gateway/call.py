@@ -72,6 +72,7 @@ class Call:
     settled: bool = False
     """Its end is known and being recorded; an agent that goes away now changes nothing."""
     client_gone: bool = False
+    _recorded: RecordedRequest | None = None
     _responder: Responder | None = None
     _sampling: tuple[Plan | None, Sampling] | None = None
     """As the last plan has it: the running trace and the ended one say the same."""
@@ -122,7 +123,7 @@ class Call:
             "attempt": self.session.attempt,
             "dialect": self.dialect.name,
             "started_at": self.started_at,
-            "request": RecordedRequest(self.body, recorded_headers(self.headers)),
+            "request": self._recorded_request(),
             "model": request.model if request is not None else None,
             "purpose": self.purpose,
             "retry_of": self.retry_of,
@@ -145,6 +146,11 @@ class Call:
         if self.not_looked_up:
             told["not_looked_up"] = list(self.not_looked_up)
         return told
+
+    def _recorded_request(self) -> RecordedRequest:
+        if self._recorded is None or self._recorded.body is not self.body:
+            self._recorded = RecordedRequest(self.body, recorded_headers(self.headers))
+        return self._recorded
 
     def _sampled(self) -> Sampling:
         if self._sampling is None or self._sampling[0] is not self.plan:

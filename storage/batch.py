@@ -44,7 +44,7 @@ class Batches:
 
     def __init__(self, database: Database) -> None:
         self._memory = Memory(database)
-        self._encode = deltas.Encoder().encode
+        self._encoder = deltas.Encoder()
         columns = traces.c.keys()
         self._insert_running = database.prepare(database.insert(traces).on_conflict_do_nothing(), columns)
         final = database.insert(traces)
@@ -140,14 +140,14 @@ class Batches:
         bases.add(Base(trace.trace_id, depth, payload.text, payload.ids), extended=base)
 
     def _payload_columns(self, payload: codec.Payload, base: Base | None, depth: int) -> dict[str, Any]:
-        encode = self._encode
+        encode = self._encoder.encode
         return {
             "base_trace_id": None if base is None else base.trace_id,
             "depth": depth,
             "digest": payload.digest(),
             "text": encode(payload.text, None if base is None else base.text),
             "ids": encode(payload.ids, None if base is None else base.ids) if payload.ids else None,
-            "logprobs": encode(payload.logprobs) if payload.logprobs else None,
+            "logprobs": self._encoder.encode_floats(payload.logprobs) if payload.logprobs else None,
             "experts": encode(payload.experts) if payload.experts else None,
         }
 

@@ -93,3 +93,11 @@ def test_a_call_made_again_costs_its_form() -> None:
 def test_two_begin_alike_that_share_more_than_half_of_the_shorter(shared: int, one: bytes, other: bytes) -> None:
     one, other = noise(shared, seed=1) + one, noise(shared, seed=1) + other
     assert begin_alike(one, other) == (common_prefix(one, other) > min(len(one), len(other)) // 2)
+
+
+def test_a_few_floats_are_kept_as_they_are_and_many_alike_are_compressed() -> None:
+    few, many = b"\0\0\x80\xbf" * 500, b"\0\0\x80\xbf" * 5_000
+    assert len(Encoder().encode_floats(few)) == len(few) + 1
+    assert len(Encoder().encode_floats(many)) < len(many) // 10
+    for floats in (few, many):
+        assert decode(Encoder().encode_floats(floats)) == floats
