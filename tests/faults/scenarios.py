@@ -13,9 +13,12 @@ from tests.faults import (
     test_bad_answers,
     test_changing_weights,
     test_dying_backends,
+    test_full_disks,
     test_hanging_backends,
+    test_jumping_clocks,
     test_kills,
     test_leaving_agents,
+    test_lost_databases,
     test_many_sessions,
     test_slow_readers,
     test_stopping_gateways,
@@ -35,6 +38,9 @@ class Scenario:
 
     def matches(self, wanted: Iterable[str]) -> bool:
         return any(each == self.row.lower() or each in self.name for each in wanted)
+
+
+_FULL_RUN: Final = 100
 
 
 @contextmanager
@@ -65,6 +71,29 @@ async def _slow_readers(folder: Path, count: int) -> Tally:
     return await test_slow_readers.slow_readers(folder, max(2, count // 5))
 
 
+async def _outages_of_sqlite(folder: Path, count: int) -> Tally:
+    return await test_lost_databases.outages_of_sqlite(folder, _outages(count))
+
+
+async def _outages_of_postgres(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_lost_databases.outages_of_postgres(folder, _outages(count), server)
+
+
+def _outages(count: int) -> list[float]:
+    """Short ones, and from a full run on one of two minutes."""
+    return [1.5] * max(1, count // 10) + ([120.0] if count >= _FULL_RUN else [])
+
+
+async def _full_disks(folder: Path, count: int) -> Tally:
+    return await test_full_disks.disks_that_are_full(folder, max(1, count // 5))
+
+
+async def _clocks_on_postgres(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_jumping_clocks.clocks_that_jump(folder, count, server.database())
+
+
 async def _slow_strangers(folder: Path, count: int) -> Tally:
     return await test_strangers.slow_strangers(folder, 20 * count)
 
@@ -80,9 +109,14 @@ SCENARIOS: Final = (
     Scenario("D4", "leaving-agents", test_leaving_agents.agents_that_leave),
     Scenario("D5", "slow-loris", _slow_strangers),
     Scenario("D6", "slow-readers", _slow_readers),
+    Scenario("D7", "locked-sqlite", _outages_of_sqlite),
+    Scenario("D7", "lost-postgres", _outages_of_postgres),
+    Scenario("D8", "full-disk", _full_disks),
     Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite),
     Scenario("D9", "kills-postgres", _kills_on_postgres),
     Scenario("D10", "sigterm", _streams_at_sigterm),
+    Scenario("D11", "clocks-sqlite", test_jumping_clocks.clocks_that_jump),
+    Scenario("D11", "clocks-postgres", _clocks_on_postgres),
     Scenario("D12", "malformed-streams", test_bad_answers.malformed_streams),
     Scenario("D13", "huge-bodies", test_strangers.huge_bodies),
     Scenario("D14", "sessions-sqlite", _sessions_on_sqlite),

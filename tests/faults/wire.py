@@ -95,6 +95,9 @@ async def between(target: int) -> AsyncIterator[FaultProxy]:
     try:
         yield proxy
     finally:
+        proxy.taking, proxy.delay = False, 0.0
         proxy.flow()
         server.close()
-        proxy.cut()
+        proxy.cut(reset=True)
+        while proxy.connections:
+            await asyncio.sleep(0.005)
