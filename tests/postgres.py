@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
@@ -44,17 +45,18 @@ host all all 127.0.0.1/32 trust
 class Postgres:
     """One server with a folder of its own, on a port of the loopback."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder
+        self._settings = settings
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._names = count()
 
     @classmethod
-    def make(cls) -> Self:
-        """Made and started. Skips the test, or fails it, where there is no PostgreSQL."""
+    def make(cls, **settings: str) -> Self:
+        """Made and started, with these of the server's settings. Skips or fails the test where there is none."""
         folder = Path(tempfile.mkdtemp(prefix="rollouts-postgres-"))
-        server = cls(folder)
+        server = cls(folder, _SETTINGS | settings)
         try:
             if (owner := _owner()) is not None:
                 os.chown(folder, owner, -1)
@@ -83,7 +85,7 @@ class Postgres:
 
     def start(self) -> None:
         """Also after `stop` and `kill`; returns when it answers."""
-        settings = [f"-c{name}={value}" for name, value in (_SETTINGS | {"port": str(self.port)}).items()]
+        settings = [f"-c{name}={value}" for name, value in {**self._settings, "port": str(self.port)}.items()]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [_binary("postgres"), "-D", str(self.folder / "data"), *settings],
