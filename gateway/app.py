@@ -105,7 +105,13 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
     """
     async with AsyncExitStack() as stack:
         gateway_id = new_id()
-        store = await asyncio.to_thread(Store.open, settings.database, gateway_id=gateway_id)
+        store = await asyncio.to_thread(
+            Store.open,
+            settings.database,
+            gateway_id=gateway_id,
+            spool=settings.spool,
+            durability=settings.durability,
+        )
         stack.push_async_callback(store.close)
         upstream = await stack.enter_async_context(Upstream(connect_timeout=settings.connect_timeout / TRIES))
         detection = Detection(upstream, timeout=settings.detect_timeout)

@@ -57,6 +57,12 @@ def serve(
     host: Annotated[str | None, typer.Option(help="127.0.0.1 unless configured; others need keys.")] = None,
     port: Annotated[int | None, typer.Option(help="9090 unless configured; 0 takes any free one.")] = None,
     database: Database = None,
+    spool: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keeps traces while the database is away; beside it.")
+    ] = None,
+    durability: Annotated[
+        str | None, typer.Option(metavar="power|process|none", help="What a record survives; process.")
+    ] = None,
     capture: Annotated[
         str | None, typer.Option(metavar="exact|ids|stream", help="What may be given up for a stream.")
     ] = None,
@@ -77,6 +83,8 @@ def serve(
             "host": host,
             "port": port,
             "database": database,
+            "spool": spool,
+            "durability": durability,
             "capture": capture,
             "public_url": public_url,
             "workers": workers,

@@ -93,6 +93,24 @@ def sizes(
     show(_keeper(config, place, url, api_key), Screen.standard(as_json=as_json))
 
 
+@database.command("import-spool")
+def import_spool(
+    folder: Annotated[Path, typer.Argument(help="A spool's folder, or one gateway's in it.")],
+    *,
+    place: Database = None,
+    config: Config = None,
+) -> None:
+    """Bring in what a dead gateway had recorded while the database was away.
+
+    What is in the database is then removed from the folder. Exits with 1 where something could not be brought in.
+    """
+    from rich.console import Console
+
+    from gateway.commands.import_spool import import_spool as run
+
+    run(folder, _place(config, place), Console())
+
+
 def _keeper(config: Path | None, place: str | None, url: str | None, api_key: str | None) -> Keeper:
     from gateway.commands.upkeep import Direct, Gateway
 

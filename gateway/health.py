@@ -47,9 +47,9 @@ class Health:
     def problems(self) -> list[str]:
         self._notice.asked()
         problems = ["the gateway is stopping"] if self._notice.given else []
-        counts = self._store.counts()
-        if not counts.writer_alive or counts.unable is not None:
-            problems.append(f"nothing can be recorded: {counts.unable or 'the writer is not running'}")
+        unable = self._store.unable()
+        if unable is not None:
+            problems.append(f"nothing can be recorded: {unable}")
         backends = self._backends.all()
         if not backends:
             problems.append("no backend is configured: start with --backend URL, or POST /api/admin/backends")

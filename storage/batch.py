@@ -28,6 +28,8 @@ class Written:
 
     finished: int
     dropped_late: int
+    dropped_traces: int = 0
+    """Those of the dropped that had ended."""
 
 
 class _Rows:
@@ -73,11 +75,12 @@ class Batches:
         ended = {job.trace.trace_id for job in jobs if isinstance(job, Finish)}
         done = self._recall_running(db, jobs, found)
         rows = _Rows()
-        dropped = 0
+        dropped = dropped_traces = 0
         for job in jobs:
             memory = found.get(job.session_id)
             if memory is None:
                 dropped += 1
+                dropped_traces += isinstance(job, Finish)
             elif isinstance(job, Pin):
                 rows.pins.append({"of": job.session_id, "to": job.backend, "was": job.instead_of})
             elif isinstance(job, Begin) and job.trace.trace_id not in done:
@@ -89,7 +92,7 @@ class Batches:
                 self._add_final(db, job.trace, memory, rows)
         self._execute(db, rows)
         self._memory.settle(found.values())
-        return Written(finished=len(rows.final), dropped_late=dropped)
+        return Written(finished=len(rows.final), dropped_late=dropped, dropped_traces=dropped_traces)
 
     def forget(self, session_ids: Iterable[str | None]) -> None:
         """What is remembered of them may not be what the database has."""

@@ -355,7 +355,10 @@ class Store:
         """Whether all that was answered can be read: no gateway's spool has anything, as far as this one knows."""
         if self._spool.pending or self._writer.unable is not None:
             return False
-        return await self._read(gateways.all_drained, self.database, self._gateway_id)
+        try:
+            return await self._read(gateways.all_drained, self.database, self._gateway_id)
+        except Unavailable:
+            return False
 
     def unable(self) -> str | None:
         """Why calls can't be recorded at the moment, neither in the database nor in the spool; null when they can."""

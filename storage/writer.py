@@ -237,11 +237,14 @@ class Writer:
         may = self._transactions.unable is None and self._drains_from <= now < self._gives_up_at
         return may and self._spool.backlog.readable
 
-    def _out_of_the_spool(self, entries: Sequence[Entry], written: Written) -> None:
+    def _out_of_the_spool(self, entries: Sequence[Entry], written: Written | None) -> None:
         self._spool.drained(entries)
-        self._commits += 1
-        self._finished += written.finished
-        self._dropped_late += written.dropped_late
+        if written is None:
+            self._refused += 1
+        else:
+            self._commits += 1
+            self._finished += written.finished
+            self._dropped_late += written.dropped_late
         self._checkpoints.committed(sum(entry.size for entry in entries))
         self._call_soon(lambda: self._on_drained(entries))
 

@@ -27,6 +27,7 @@ class SessionAgents:
 async def list_session_agents(session_id: Annotated[str, Path()], parts: Parts) -> Response:
     """A session's calls by agent and sub-agent, as its harness names them. Whoever called first comes first."""
     await parts.sessions.get(check_session_id(session_id))
+    complete = await parts.complete()
     traces = await parts.store.whole_session(session_id)
-    told = SessionAgents(agents_of(traces), parts.complete())
+    told = SessionAgents(agents_of(traces), complete)
     return Response(await asyncio.to_thread(encode, told), media_type=JSON)

@@ -61,13 +61,14 @@ async def list_drift(filters: Annotated[DriftFilters, Query()], parts: Parts) ->
     """
     query, summary, seen = filters.query(), Summary(filters.agent), 0
     deadline = time.monotonic() + _LONGEST_S
+    complete = await parts.complete()
     while True:
         page = await parts.sessions.list(replace(query, limit=min(_STEP, filters.limit - seen)))
         for session in page.items:  # One at a time: a session's traces may be many megabytes.
             summary.add(await _drift(session, parts))
         seen += len(page.items)
         if page.next is None or seen >= filters.limit or time.monotonic() > deadline:
-            return await _json(DriftPage(summary.agents(), seen, page.next, parts.complete()))
+            return await _json(DriftPage(summary.agents(), seen, page.next, complete))
         query = replace(query, cursor=page.next)
 
 

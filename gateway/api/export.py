@@ -94,7 +94,9 @@ async def export(filters: Annotated[ExportFilters, Query()], parts: Parts) -> Re
     `cursor`, before the file begins. A part that broke off is asked for again.
     """
     if filters.of == "traces":
-        return await trace_file(parts.store, filters.traces(), filters.format, filters.limit)
+        complete = await parts.complete()
+        return await trace_file(parts.store, filters.traces(), filters.format, filters.limit, complete=complete)
     encoder = sample_encoder(filters.format, filters.shape)
     rows = SampleRows(SHAPES[filters.shape], filters.options())
-    return await sample_file(Walk(parts.store, filters.ended()), rows, encoder, filters.limit)
+    walk = Walk(parts.store, filters.ended())
+    return await sample_file(walk, rows, encoder, filters.limit, complete=await parts.complete())

@@ -19,6 +19,9 @@ from gateway.api.streaming import file_of, streamed
 from storage.formats.writers import CannotWrite, Encoder, FileFormat, encoder_of
 
 NEXT_CURSOR: Final = "x-next-cursor"
+COMPLETE: Final = "x-complete"
+"""Whether all that was answered when the file was asked for is in it, or behind its cursor: `complete` of a list."""
+WORDS: Final = {True: "true", False: "false"}
 
 _MEDIA_TYPES: Final[dict[str, FileFormat]] = {
     JSON_LINES: "jsonl",
@@ -45,23 +48,24 @@ def sample_encoder(file_format: FileFormat, shape: str) -> Encoder:
     return encoder_of(file_format, "flat")
 
 
-async def sample_file(walk: Walk, rows: SampleRows, encoder: Encoder, limit: int | None) -> Response:
+async def sample_file(walk: Walk, rows: SampleRows, encoder: Encoder, limit: int | None, *, complete: bool) -> Response:
     """Of all sessions on the way, or of the next `limit`."""
+    told = {COMPLETE: WORDS[complete]}
     if limit is None:
-        return await _streamed(Reader(walk.store, walk.rest()), rows, encoder, {})
+        return await _streamed(Reader(walk.store, walk.rest()), rows, encoder, told)
     page = await walk.page(limit)
     following = {NEXT_CURSOR: page.next} if page.items and page.next is not None else {}
-    return await _streamed(Reader(walk.store, each(page.items)), rows, encoder, following)
+    return await _streamed(Reader(walk.store, each(page.items)), rows, encoder, told | following)
 
 
-async def session_file(whole: WholeSession, rows: SampleRows, encoder: Encoder) -> Response:
+async def session_file(whole: WholeSession, rows: SampleRows, encoder: Encoder, *, complete: bool) -> Response:
     """Of one session alone."""
     left = [[whole], []]
 
     async def read() -> list[WholeSession]:
         return left.pop(0)
 
-    return await _streamed(read, rows, encoder, {})
+    return await _streamed(read, rows, encoder, {COMPLETE: WORDS[complete]})
 
 
 async def _streamed(

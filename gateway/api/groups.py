@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from gateway.api.inputs import Cursor, GroupSize, Limit, RunId, Strict, Wait
-from gateway.api.listing import json_answer, with_news
+from gateway.api.listing import complete_page, json_answer
 from gateway.api.parts import Parts
 from storage.records import PAGE_LIMIT, Group, GroupQuery
 
@@ -47,5 +47,5 @@ async def list_groups(filters: Annotated[GroupFilters, Query()], request: Reques
     way they ended; one that grows on after that is listed again.
     """
     query = filters.query()
-    page = await with_news(lambda: parts.store.groups(query), filters.wait, request, parts)
-    return json_answer(GroupPage(page.items, page.next, parts.complete()))
+    page, complete = await complete_page(lambda: parts.store.groups(query), filters.wait, request, parts)
+    return json_answer(GroupPage(page.items, page.next, complete))

@@ -45,6 +45,18 @@ async def with_news(
     return page
 
 
+async def complete_page(
+    read: Callable[[], Awaitable[Page[Item]]], seconds: float, request: Request, parts: ApiParts
+) -> tuple[Page[Item], bool]:
+    """As `with_news`, and whether all that was answered is in it, or behind its `next`.
+
+    That is asked before as well as after: between the two a spool may have been drained behind the page's back.
+    """
+    before = await parts.complete()
+    page = await with_news(read, seconds, request, parts)
+    return page, before and await parts.complete()
+
+
 def accepted(request: Request) -> Iterator[str]:
     """The media types that the request names, in its order."""
     return (part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(","))

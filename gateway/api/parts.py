@@ -52,6 +52,7 @@ class ApiStore(Protocol):
     def upkeep(self) -> Upkeep: ...
     async def add_backend(self, backend: StoredBackend) -> None: ...
     async def remove_backend(self, name: str) -> bool: ...
+    async def complete(self) -> bool: ...
     def counts(self) -> StoreCounts: ...
 
 
@@ -86,10 +87,9 @@ class ApiParts:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started: float = field(default_factory=time.monotonic)
 
-    def complete(self) -> bool:
+    async def complete(self) -> bool:
         """Whether every call that was answered can be read: the `complete` of a list."""
-        counts = self.store.counts()
-        return counts.writer_alive and counts.unable is None
+        return await self.store.complete()
 
 
 async def parts_of(request: Request) -> ApiParts:

@@ -114,10 +114,12 @@ def problem_of(exc: Exception, request_id: str) -> Problem | None:
     if isinstance(exc, HTTPException):
         code = HTTPStatus(exc.status_code).name.lower()
         return _problem(exc.status_code, code, str(exc.detail), request_id)
-    for kind, row in _TABLE.items():
-        if isinstance(exc, kind):
-            return _problem(row.status, row.code, str(exc), request_id)
-    return None
+    row = _row_of(exc)
+    return None if row is None else _problem(row.status, row.code, str(exc), request_id)
+
+
+def _row_of(exc: Exception) -> _Row | None:
+    return next((row for kind, row in _TABLE.items() if isinstance(exc, kind)), None)
 
 
 def defect(request_id: str) -> Problem:
@@ -130,6 +132,9 @@ def headers_for(exc: Exception) -> list[tuple[str, str]]:
     if isinstance(exc, Refusal):
         challenge = [("www-authenticate", "Bearer")] if exc.status == 401 else []
         return [*challenge, *exc.headers]
+    row = _row_of(exc)
+    if row is not None and row.status == 503:
+        return [("retry-after", "1")]
     if isinstance(exc, HTTPException):
         return [(name.lower(), value) for name, value in (exc.headers or {}).items()]
     return []

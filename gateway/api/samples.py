@@ -66,7 +66,7 @@ async def list_samples(filters: Annotated[SampleFilters, Query()], request: Requ
     encoder = sample_encoder(file_format, filters.shape)
     await with_news(lambda: parts.store.ended_sessions(filters.query(limit=1)), filters.wait, request, parts)
     limit = filters.limit if "limit" in filters.model_fields_set else None
-    return await sample_file(walk, rows, encoder, limit)
+    return await sample_file(walk, rows, encoder, limit, complete=await parts.complete())
 
 
 @router.get("/sessions/{session_id}/samples", response_model=SamplePage, responses=_FILES)
@@ -78,11 +78,12 @@ async def list_session_samples(
     rows = SampleRows(SHAPES[fields.shape], fields.options())
     file_format = accepted_format(request)
     encoder = None if file_format is None else sample_encoder(file_format, fields.shape)
+    complete = await parts.complete()
     whole = WholeSession(session, await parts.store.whole_session(session_id))
     if encoder is not None:
-        return await session_file(whole, rows, encoder)
+        return await session_file(whole, rows, encoder, complete=complete)
     items = await asyncio.to_thread(_encoded, rows, [whole])
-    return await streamed(_alone(items, complete=parts.complete()), JSON)
+    return await streamed(_alone(items, complete=complete), JSON)
 
 
 async def _page(
@@ -90,6 +91,7 @@ async def _page(
 ) -> AsyncIterator[bytes]:
     """It ends between two steps only; and while nothing came of its sessions it goes on, for no items are the end."""
     deadline = time.monotonic() + filters.wait
+    complete = await parts.complete()
     seen = size = 0
     while (seen < filters.limit and size < PAGE_BYTES) or not size:
         step = max(1, min(_STEP, filters.limit - seen))
@@ -105,7 +107,7 @@ async def _page(
             if items:
                 yield (b"," if size else b'{"items":[') + items
                 size += len(items)
-    yield (b"" if size else b'{"items":[') + _ending(walk.query.cursor, complete=parts.complete())
+    yield (b"" if size else b'{"items":[') + _ending(walk.query.cursor, complete=complete and await parts.complete())
 
 
 async def _alone(items: bytes, *, complete: bool) -> AsyncIterator[bytes]:

@@ -26,7 +26,7 @@ from gateway.api.inputs import (
     Whole,
 )
 from gateway.api.limits import Budgets, PinnedSampling
-from gateway.api.listing import JSON, json_answer, with_news
+from gateway.api.listing import JSON, complete_page, json_answer
 from gateway.api.parts import Parts
 from gateway.api.rewards import MOST_AT_ONCE, NewReward, told_now
 from gateway.sessions import SESSION_ID_PATTERN, check_session_id
@@ -118,8 +118,8 @@ async def create_session(body: NewSession, request: Request, parts: Parts) -> Re
 async def list_sessions(filters: Annotated[SessionFilters, Query()], request: Request, parts: Parts) -> Response:
     """Sessions by the time of their making."""
     query = filters.query()
-    page = await with_news(lambda: parts.sessions.list(query), filters.wait, request, parts)
-    told = SessionPage(page.items, page.next, parts.complete())
+    page, complete = await complete_page(lambda: parts.sessions.list(query), filters.wait, request, parts)
+    told = SessionPage(page.items, page.next, complete)
     return Response(await asyncio.to_thread(encode, told), media_type=JSON)
 
 

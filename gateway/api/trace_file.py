@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from adapters.schema import Trace
 from gateway.api.encoding import Selection
-from gateway.api.files import NEXT_CURSOR
+from gateway.api.files import COMPLETE, NEXT_CURSOR, WORDS
 from gateway.api.streaming import file_of, streamed
 from storage.formats import traces as flat
 from storage.formats.writers import FileFormat, encoder_of
@@ -26,7 +26,13 @@ class TraceStore(Protocol):
 
 
 async def trace_file(
-    store: TraceStore, query: TraceQuery, file_format: FileFormat, limit: int | None, selection: Selection | None = None
+    store: TraceStore,
+    query: TraceQuery,
+    file_format: FileFormat,
+    limit: int | None,
+    selection: Selection | None = None,
+    *,
+    complete: bool,
 ) -> Response:
     """Of all traces from the cursor on, or of the next `limit`. `selection` is of the fields of JSON lines."""
     encoder = encoder_of(file_format, "traces")
@@ -38,12 +44,12 @@ async def trace_file(
     def rows(traces: Sequence[Trace]) -> bytes:
         return encoder.add([flat.row(trace) for trace in traces])
 
-    headers = {}
+    headers = {COMPLETE: WORDS[complete]}
     reader = _Reader(store, query)
     if limit is not None:
         # What is recorded while the part is read must not push its last ones out, behind the cursor that was told.
         end = await store.traces_end(replace(query, limit=limit))
-        headers = {} if end is None else {NEXT_CURSOR: end}
+        headers |= {} if end is None else {NEXT_CURSOR: end}
         reader = _Reader(store, replace(query, end=end), ended=end is None)
     encoded = lines if file_format == "jsonl" else rows
     return await streamed(file_of(reader, encoder, encoded), encoder.media_type, headers)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from adapters.schema import Dialect, Fidelity, Purpose, Status, Trace
 from gateway.api.encoding import Selection
 from gateway.api.inputs import Cursor, Limit, Strict, Timestamp, Wait
-from gateway.api.listing import JSON, JSON_LINES, accepted, traces_page, with_news
+from gateway.api.listing import JSON, JSON_LINES, accepted, complete_page, traces_page, with_news
 from gateway.api.parts import ApiParts, Parts
 from gateway.api.problem import TraceNotFound
 from gateway.api.trace_file import trace_file
@@ -104,6 +104,6 @@ async def _list(filters: SessionTraceFilters, session_id: str | None, request: R
             first = replace(query, limit=1)
             await with_news(lambda: parts.store.traces(first), filters.wait, request, parts)
         total = filters.limit if "limit" in filters.model_fields_set else None
-        return await trace_file(parts.store, query, "jsonl", total, selection)
-    page = await with_news(lambda: parts.store.traces(query), filters.wait, request, parts)
-    return traces_page(page, selection, complete=parts.complete())
+        return await trace_file(parts.store, query, "jsonl", total, selection, complete=await parts.complete())
+    page, complete = await complete_page(lambda: parts.store.traces(query), filters.wait, request, parts)
+    return traces_page(page, selection, complete=complete)

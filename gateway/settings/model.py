@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from adapters.schema import Capture
 from gateway.settings.backend import BackendSettings
+from storage.durability import DEFAULT_DURABILITY, Durability
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -23,6 +25,10 @@ class Settings(BaseModel):
     port: int = Field(default=9090, ge=0, le=65535)
     """0: any free one."""
     database: str = Field(default="sqlite:///rollouts.db", min_length=1)
+    spool: Path | None = None
+    """The folder for what the database does not take; beside the SQLite file unless named."""
+    durability: Durability = DEFAULT_DURABILITY
+    """What a record survives."""
     backends: tuple[BackendSettings, ...] = ()
     capture: Capture = "exact"
     """What may be given up for a stream; a session can say otherwise."""
@@ -37,8 +43,8 @@ class Settings(BaseModel):
     public_url: str | None = None
     """Where agents reach the gateway, if that is not `http://host:port`: the start of each `base_url`."""
     workers: int = Field(default=1, ge=1)
-    commit_timeout: float = Field(default=10.0, gt=0)
-    """How long an answer's end waits for its trace to be durable, before the agent gets an error in its place."""
+    commit_timeout: float = Field(default=1.0, gt=0)
+    """How long an answer's end waits for the database to have its trace, before the spool gets it."""
     keepalive_interval: float = Field(default=10.0, gt=0)
     """How long an agent may see nothing before it gets a comment."""
     keepalive_whole: bool = False

@@ -30,9 +30,14 @@ class Drain:
     """For one thread."""
 
     def __init__(
-        self, backlog: Backlog, *, run: Run, batches: Batches, on_drained: Callable[[Sequence[Entry], Written], None]
+        self,
+        backlog: Backlog,
+        *,
+        run: Run,
+        batches: Batches,
+        on_drained: Callable[[Sequence[Entry], Written | None], None],
     ) -> None:
-        """`on_drained` is told of entries that are in the database, or will never be."""
+        """`on_drained` is told of entries that are in the database, or, with a null, were put aside."""
         self._backlog = backlog
         self._run = run
         self._batches = batches
@@ -58,7 +63,7 @@ class Drain:
     def _write(self, entries: Sequence[Entry]) -> None:
         """In one transaction. What the database refuses is found by halves, and put aside alone."""
         jobs = [entry.job for entry in entries if entry.job is not None]
-        written = Written(finished=0, dropped_late=0)
+        written: Written | None = Written(finished=0, dropped_late=0)
         try:
             if jobs:
                 written = self._run(partial(self._batches.write, jobs=jobs))
@@ -71,4 +76,5 @@ class Drain:
                 self._write(entries[len(entries) // 2 :])
                 return
             self._backlog.put_aside(entries[0], exc)
+            written = None
         self._on_drained(entries, written)

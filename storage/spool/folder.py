@@ -108,7 +108,7 @@ class SpoolFolder:
 def adopted(root: Path, database: str) -> Iterator[SpoolFolder]:
     """What processes that live no more left in this folder for this database, the oldest first. Raises OSError."""
     for path in sorted(root.iterdir()):
-        if path.is_dir() and path.name != REFUSED and not path.name.startswith("."):
+        if is_left(path):
             folder = SpoolFolder.adopt(path)
             if folder is None:
                 continue
@@ -121,6 +121,11 @@ def adopted(root: Path, database: str) -> Iterator[SpoolFolder]:
                     path,
                     folder.owner.database,
                 )
+
+
+def is_left(path: Path) -> bool:
+    """Whether it is some process's sub-folder."""
+    return (path / _LOCK).is_file() and not path.name.startswith(".")
 
 
 def refused_folder(root: Path) -> Path:

@@ -21,7 +21,7 @@ from gateway.scripted import listening
 from storage.errors import CorruptTrace
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import FileFormat
-from storage.records import EndedQuery, Page, StoreCounts
+from storage.records import EndedQuery, Page
 from storage.samples.options import SampleOptions
 from storage.store import Store
 from tests.gateway.api.harness import STARTED, api, trace
@@ -62,16 +62,13 @@ class Endless:
         self.held.add(watched)
         return (call(session_id, self.prompt, watched),)
 
-    def counts(self) -> StoreCounts:
-        raise NotImplementedError
-
 
 @pytest.mark.parametrize("file_format", ["jsonl", "arrow", "parquet"])
 async def test_an_export_holds_a_large_session_alone_and_reads_none_ahead(file_format: FileFormat) -> None:
     store = Endless(10)
     walk = Walk(store, EndedQuery())
     rows = SampleRows(SHAPES["flat"], SampleOptions())
-    answer: Any = await sample_file(walk, rows, sample_encoder(file_format, "flat"), None)
+    answer: Any = await sample_file(walk, rows, sample_encoder(file_format, "flat"), None, complete=True)
     size = 0
     async for piece in answer.body_iterator:
         size += len(piece)
@@ -85,7 +82,11 @@ async def test_an_export_holds_a_large_session_alone_and_reads_none_ahead(file_f
 async def test_small_sessions_are_taken_together_up_to_a_bound() -> None:
     store = Endless(100, prompt=30_000)
     answer: Any = await sample_file(
-        Walk(store, EndedQuery()), SampleRows(SHAPES["flat"], SampleOptions()), sample_encoder("arrow", "flat"), None
+        Walk(store, EndedQuery()),
+        SampleRows(SHAPES["flat"], SampleOptions()),
+        sample_encoder("arrow", "flat"),
+        None,
+        complete=True,
     )
     assert sum([len(piece) async for piece in answer.body_iterator]) > 100 * 30_000 * 9
     assert 2 <= store.most <= 2 * 9  # 256 Ki ids, and those that a thread is about to let go of.

@@ -15,7 +15,7 @@ import pytest
 
 from adapters.schema import Session, Trace
 from storage.errors import CorruptTrace
-from storage.records import Page, StoreCounts, TraceQuery
+from storage.records import Page, TraceQuery
 from storage.store import Store
 from tests.gateway.api.harness import STARTED, Api, api, trace
 from tests.gateway.api.rollouts import rollout, rows
@@ -99,6 +99,9 @@ class Late(SimpleNamespace):
     async def traces(self, query: TraceQuery) -> Page[Trace]:
         return await self.store.traces(query)
 
+    async def complete(self) -> bool:
+        return await self.store.complete()
+
     async def traces_end(self, query: TraceQuery) -> str | None:
         end = await self.store.traces_end(query)
         await self.store.finish(self.late, timeout=10)
@@ -164,8 +167,8 @@ class Spoilt(SimpleNamespace):
             raise CorruptTrace("s1", "t2", "digest")
         return await self.store.traces(query)
 
-    def counts(self) -> StoreCounts:
-        return self.store.counts()
+    async def complete(self) -> bool:
+        return await self.store.complete()
 
 
 @pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])

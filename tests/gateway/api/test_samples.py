@@ -20,7 +20,7 @@ from adapters.token_ids import TokenIds
 from storage.errors import CorruptTrace
 from storage.formats.flat import sample_from_row
 from storage.formats.shapes import SHAPES
-from storage.records import EndedQuery, Page, StoreCounts
+from storage.records import EndedQuery, Page
 from storage.samples.sample import Sample
 from storage.store import Store
 from tests.gateway.api.harness import STARTED, Api, api, trace
@@ -269,8 +269,8 @@ class Spoilt(SimpleNamespace):
             raise CorruptTrace(session_id, "t1", "digest")
         return await self.store.whole_session(session_id)
 
-    def counts(self) -> StoreCounts:
-        return self.store.counts()
+    async def complete(self) -> bool:
+        return await self.store.complete()
 
 
 @pytest.mark.parametrize("headers", [{}, LINES, PARQUET, ARROW])
@@ -295,11 +295,13 @@ async def test_what_fails_on_the_way_never_ends_as_if_it_were_all(
     assert "Trace t1 of session s1 can't be read back" in caplog.text
 
 
-async def test_a_list_is_not_complete_while_the_database_cannot_be_written(tmp_path: Path) -> None:
+async def test_a_list_is_not_complete_while_a_spool_is_not_drained(tmp_path: Path) -> None:
     def unable(store: Store) -> Any:
-        counts = SimpleNamespace(writer_alive=True, unable="disk full")
+        async def complete() -> bool:
+            return False
+
         return SimpleNamespace(
-            ended_sessions=store.ended_sessions, whole_session=store.whole_session, counts=lambda: counts
+            ended_sessions=store.ended_sessions, whole_session=store.whole_session, complete=complete
         )
 
     async with api(tmp_path, spoil=unable) as served:

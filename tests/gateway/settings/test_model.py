@@ -9,7 +9,7 @@ from gateway.settings import BackendSettings, Settings, is_loopback
 def test_the_defaults_serve_on_loopback_into_a_file_beside() -> None:
     settings = Settings()
     assert (settings.host, settings.port, settings.database) == ("127.0.0.1", 9090, "sqlite:///rollouts.db")
-    assert (settings.capture, settings.commit_timeout, settings.keepalive_interval) == ("exact", 10.0, 10.0)
+    assert (settings.capture, settings.commit_timeout, settings.keepalive_interval) == ("exact", 1.0, 10.0)
     assert settings.backends == ()
 
 
