@@ -120,6 +120,7 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
         patience = Patience()
         infer_keys = [key.get_secret_value() for key in settings.keys]
         sessions = Sessions(store, infer_keys=infer_keys, shared=store.shared, patience=patience)
+        stack.callback(sessions.close)
         counters = Counters()
         retokenizer = Retokenizer()
         stack.callback(retokenizer.close)

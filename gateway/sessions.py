@@ -6,6 +6,7 @@ send under other names never attributes. Two that disagree are refused: a guess 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -41,6 +42,8 @@ _CACHED: Final = 10_000
 # within so many seconds of the last look may not see it; where none should have, it is looked at all the same.
 _FRESH_SECONDS: Final = 5.0
 _FRESH_SECONDS_SHARED: Final = 1.0
+# So long a call of a session that is known waits for a look at the row; then it goes by what was seen before.
+_HELD_UP_SECONDS: Final = 0.25
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -102,6 +105,11 @@ class Sessions:
         self._clock = clock
         self._by_id: OrderedDict[str, _Entry] = OrderedDict()
         self._id_by_key: OrderedDict[bytes, str] = OrderedDict()
+        self._looks: dict[str, asyncio.Task[Session | None]] = {}
+
+    def close(self) -> None:
+        for look in self._looks.values():
+            look.cancel()
 
     async def resolve(self, headers: Mapping[str, str], path_session_id: str | None, trace_id: str) -> Resolved:
         """The open session that a call belongs to. `headers` have lower-case names.
@@ -236,22 +244,52 @@ class Sessions:
             self._by_id.move_to_end(session_id)
             return Resolved(entry.session, new=False)
         try:
-            session = await self._patience.wait_for(partial(self._store.find_session, session_id))
+            if entry is None or entry.new:
+                session = await self._look(session_id)
+            else:
+                look = self._look_beside(session_id)
+                await asyncio.wait((look,), timeout=_HELD_UP_SECONDS)
+                session = look.result() if look.done() else entry.session
         except SessionDeleted:
-            self._by_id.pop(session_id, None)
             raise SessionGone(f"Session `{session_id}` was deleted, and its id is not used again.") from None
         except StorageError:
             # It must not end a rollout, nor keep one from its begin. What was deleted stays so: the store drops it.
             known = self._by_id.get(session_id) or self._make(session_id, provisional=True)
             return Resolved(known.session, known.new, known.provisional)
         if session is not None:
-            return Resolved(self._remember(session), new=False)
+            return Resolved(session, new=False)
         # Calls that come while the first one's row is on its way get the same session, with its pin.
         made = self._by_id.get(session_id)
         if made is None or not made.new:
             made = self._make(session_id, provisional=False)
         made.provisional = False
         return Resolved(made.session, new=True)
+
+    async def _look(self, session_id: str) -> Session | None:
+        """At what the database has. Raises SessionDeleted, Unavailable."""
+        before = self._by_id.get(session_id)
+        try:
+            session = await self._patience.wait_for(partial(self._store.find_session, session_id))
+        except SessionDeleted:
+            self._by_id.pop(session_id, None)
+            raise
+        now = self._by_id.get(session_id)
+        if now is not None and now is not before and not now.new:
+            return now.session  # It was changed through this gateway while it was looked up.
+        return None if session is None else self._remember(session)
+
+    def _look_beside(self, session_id: str) -> asyncio.Task[Session | None]:
+        """One for all that come, which goes on where a call no longer waits for it."""
+        look = self._looks.get(session_id)
+        if look is None:
+            look = self._looks[session_id] = asyncio.create_task(self._look(session_id), name=f"look at {session_id}")
+
+            def looked(done: asyncio.Task[Session | None]) -> None:
+                self._looks.pop(session_id, None)
+                done.cancelled() or done.exception()  # Whoever waited may have gone on.
+
+            look.add_done_callback(looked)
+        return look
 
     def _make(self, session_id: str, *, provisional: bool) -> _Entry:
         entry = _Entry(Session(session_id, datetime.now(UTC)), self._clock(), new=True, provisional=provisional)
