@@ -25,8 +25,7 @@ def catch_up(db: Connection, session_id: str, settled: int, ends: dict[int, Ends
     """Learn of what has ended from the turn `settled` on. Gives the turn from which on to look the next time."""
     wanted = select(*_SINCE).where(_c.session_id == session_id, _c.turn >= settled)
     rows = db.execute(wanted.order_by(_c.turn)).all()
-    # Of two equal ends the one that began later is to be known, as everywhere.
-    for row in sorted(rows, key=lambda row: str(row.trace_id)):
+    for row in rows:  # Of two equal ends the one of the later turn is to be known.
         of_attempt = ends.setdefault(row.attempt, Ends())
         for end in unpack(row.trace_id, row.ends or b""):
             of_attempt.add(end)

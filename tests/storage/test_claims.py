@@ -39,9 +39,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def store(place: str, tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
-    store = Store.start(
-        Database.open(place), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock
-    )
+    store = Store.start(Database.open(place), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock)
     yield store
     await store.close()
 
