@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec import Raw
 
 from adapters.openai_shape import REASONING
-from adapters.plan import Plan, Strip
+from adapters.plan import NOTHING, Plan, Strip
 from adapters.raw import (
     FALSE,
     NULL,
@@ -25,6 +26,8 @@ from adapters.raw import (
 from adapters.request import CanonicalRequest
 from adapters.schema import PlanMode
 from adapters.server import Server
+
+_NO_LOGPROBS: Final = Strip(nulled=frozenset({"logprobs"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Draft:
         self.request = request
         self.server = server
         self.fields: Fields = dict(request.fields)
-        self.strip = Strip()
+        self.strip = NOTHING
         self.logprobs_asked = request.logprobs
         self.inject_token_ids = False
         self._tidy()
@@ -104,7 +107,7 @@ class Draft:
             if top_logprobs:
                 self.strip |= Strip(top_logprobs=True)
         else:
-            self.strip |= Strip(nulled=frozenset({"logprobs"}))
+            self.strip |= _NO_LOGPROBS
             self.set("logprobs", b"true")
         if top_logprobs is None:
             self.drop("top_logprobs")
@@ -116,7 +119,7 @@ class Draft:
         """Legacy completions: a number, of which 0 means the sampled tokens' alone."""
         if not self.has("logprobs") or self.request.logprobs:
             return
-        self.strip |= Strip(nulled=frozenset({"logprobs"}))
+        self.strip |= _NO_LOGPROBS
         self.set("logprobs", b"0")
         self.logprobs_asked = True
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
 from adapters.request import CanonicalRequest
 from adapters.schema import PlanMode
@@ -33,6 +34,8 @@ class Strip:
 
     def __or__(self, other: Strip) -> Strip:
         """What either takes out."""
+        if self is NOTHING:
+            return other
         nested = dict(self.nested)
         for key, inner in other.nested:
             nested[key] = nested.get(key, frozenset()) | inner
@@ -48,6 +51,9 @@ class Strip:
         )
 
 
+NOTHING: Final = Strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One call as it goes upstream. `path` is the adapter's, never the caller's."""
@@ -59,7 +65,7 @@ class Plan:
     body: bytes
     server: Server
     request: CanonicalRequest
-    strip: Strip = field(default_factory=Strip)
+    strip: Strip = NOTHING
     logprobs_asked: bool = False
     """Whether logprobs were asked of the backend, by whomever."""
     inject_token_ids: bool = False

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from adapters.answer_shape import Chunk, ChunkChoice, WholeAnswer
 from adapters.openai_shape import Shape, ToldIds, told_ids
-from adapters.plan import Plan, Strip
+from adapters.plan import NOTHING, Plan
 from adapters.raw import NULL, Fields, NotJSON, integer, join_array, join_object, open_object, open_objects, told
 from adapters.schema import Choice, Completion
 from adapters.token_ids import TokenIds
@@ -32,7 +32,7 @@ class Stripper:
         self._nothing = {"text": Raw(b'""')} if self._completions else {"delta": Raw(b"{}")}
         self._nested = dict(plan.strip.nested)
         self._root = plan.strip.root | self._nested.keys() | ({"usage"} if plan.strip.usage else set())
-        self._untouched = plan.strip == Strip() and not plan.inject_token_ids
+        self._untouched = plan.strip == NOTHING and not plan.inject_token_ids
 
     def goes_by_layout(self, varying: Iterable[tuple[str, ...]]) -> bool:
         """Whether chunks that differ in the values at these paths alone are stripped alike."""
