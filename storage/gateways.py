@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Connection, and_, delete, or_, select, update
-from sqlalchemy import exists as sql_exists
+from sqlalchemy import Connection, and_, delete, or_, select, tuple_, update
 
 from storage.database import Database
 from storage.records import GatewayHeard
@@ -71,12 +70,13 @@ def all_drained(db: Connection, database: Database, but: str) -> bool:
 
 def interrupt_silent(db: Connection, now: datetime) -> int:
     """End the running calls of gateways that are silent, or of which nothing is known."""
-    alive = (
-        select(gateways.c.gateway_id)
-        .where(gateways.c.gateway_id == traces.c.gateway_id, gateways.c.heartbeat_at > now - SILENT_FOR)
-        .correlate(traces)
+    alive = select(gateways.c.gateway_id).where(gateways.c.heartbeat_at > now - SILENT_FOR)
+    left = select(traces.c.session_id, traces.c.trace_id).where(
+        traces.c.status == "running", or_(traces.c.gateway_id.is_(None), traces.c.gateway_id.not_in(alive))
     )
-    return db.execute(_INTERRUPT.where(~sql_exists(alive.subquery()))).rowcount
+    # A row that somebody holds is not left: its end is being written, or another gateway is at the same as this one.
+    free = left.with_for_update(skip_locked=True, of=traces)
+    return db.execute(_INTERRUPT.where(tuple_(traces.c.session_id, traces.c.trace_id).in_(free))).rowcount
 
 
 _INTERRUPT: Final = (

@@ -19,6 +19,7 @@ from storage.tables import AnyRow, sessions, traces
 
 _Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
+_ROWS_AHEAD: Final = 16
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """A page ends with the trace that brings its payloads to so many bytes."""
 
@@ -85,7 +86,8 @@ def _decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
 
 def _select(query: TraceQuery) -> Select[Any]:
     c = traces.c
-    wanted = select(traces).limit(query.limit + 1)
+    # A driver that fetches a whole result at once would hold the bytes of a page of the largest rows.
+    wanted = select(traces).limit(query.limit + 1).execution_options(stream_results=True, max_row_buffer=_ROWS_AHEAD)
     for column, value in (
         (c.session_id, query.session_id),
         (c.engine, query.engine),
