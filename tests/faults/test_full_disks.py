@@ -25,14 +25,17 @@ def small_disk(folder: Path) -> Iterator[Path]:
     """A file system of 2 MB in memory. Skips the test where none may be mounted."""
     place = folder / "disk"
     place.mkdir()
-    options = f"size={_MEGABYTES}m,mode=0700"
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, text=True)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small file system can't be mounted here: {mounted.stderr.strip()}")
+    _mount(place, f"size={_MEGABYTES}m,mode=0700")
     try:
         yield place
     finally:
         subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def _mount(place: Path, options: str) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"a small file system can't be mounted here: {mounted.stderr.strip()}")
 
 
 async def disks_that_are_full(folder: Path, count: int) -> Tally:
@@ -70,6 +73,8 @@ async def _while_full(run: World, tally: Tally, disk: Path, at: int) -> int:
     late = [heard for heard in refused if heard.number in asked and heard.started > (refused[0].ended or 0.0)]
     tally.expect(not late, f"{len(late)} calls were refused after a backend was asked, though the disk was known full")
     (disk / "ballast").unlink()
+    # Of two megabytes the spool may have so much by now that the database has no room to take it in.
+    _mount(disk, f"remount,size={_MEGABYTES + 1 + at}m")
     async with asyncio.timeout(30):
         while (await run.call(f"after-{at}")).status != 200:
             await asyncio.sleep(0.1)
