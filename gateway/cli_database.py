@@ -93,6 +93,31 @@ def sizes(
     show(_keeper(config, place, url, api_key), Screen.standard(as_json=as_json))
 
 
+@database.command("check")
+def check(*, place: Database = None, config: Config = None) -> None:
+    """Read every trace back, and hold it against its digest. Exits with 1 where one is not what was written."""
+    from rich.console import Console
+
+    from gateway.commands.keeping import check as run
+
+    run(_place(config, place), Console())
+
+
+@database.command("backup")
+def backup(
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    *,
+    place: Database = None,
+    config: Config = None,
+) -> None:
+    """Copy a SQLite database as it is at one moment, also while a gateway writes to it."""
+    from rich.console import Console
+
+    from gateway.commands.keeping import backup as run
+
+    run(_place(config, place), to, Console())
+
+
 @database.command("import-spool")
 def import_spool(
     folder: Annotated[Path, typer.Argument(help="A spool's folder, or one gateway's in it.")],

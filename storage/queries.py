@@ -30,7 +30,7 @@ def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
     if session_id is not None:
         wanted = wanted.where(traces.c.session_id == session_id)
     row = db.execute(wanted.limit(1)).first()
-    return None if row is None else _decode(row, Payloads(db))[0]
+    return None if row is None else decode(row, Payloads(db))[0]
 
 
 def latest(db: Connection, session_id: str, limit: int) -> list[Trace]:
@@ -53,7 +53,7 @@ def page(db: Connection, query: TraceQuery, page_bytes: int = PAGE_BYTES) -> Pag
         for row in rows:
             if len(items) == query.limit or size >= page_bytes:
                 return Page(tuple(items), _cursor(query, items[-1]))
-            trace, trace_bytes = _decode(row, payloads)
+            trace, trace_bytes = decode(row, payloads)
             items.append(trace)
             size += trace_bytes
     return Page(tuple(items))
@@ -73,10 +73,11 @@ def end(db: Connection, query: TraceQuery) -> str | None:
 def read(db: Connection, wanted: Select[Any]) -> Iterator[Trace]:
     """The traces that a selection of whole rows finds. Raises CorruptTrace."""
     payloads = Payloads(db)
-    return (_decode(row, payloads)[0] for row in db.execute(wanted))
+    return (decode(row, payloads)[0] for row in db.execute(wanted))
 
 
-def _decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
+def decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
+    """The trace of a row of `traces`, and the bytes of its payload. Raises CorruptTrace."""
     payload = payloads.of(row)
     try:
         return codec.trace(row._asdict(), payload), len(payload)
