@@ -80,19 +80,21 @@ async def serving(tmp_path: Path, database: str, backend: str, workers: int = 2)
 async def test_workers_share_a_port_and_stop_together(tmp_path: Path, postgres: Postgres) -> None:
     server = ScriptedServer("vllm")
     async with running(server) as backend, serving(tmp_path, postgres.database(), backend) as workers:
-        answers = await asyncio.gather(*(workers.call("s1") for _ in range(24)))
-        assert [answer.status_code for answer in answers] == [200] * 24
-        traces = (await workers.get("/api/sessions/s1/traces")).json()["items"]
+        of_workers: set[str] = set()
+        async with asyncio.timeout(60):
+            while len(of_workers) < 2:  # Whoever has time takes a call, so it may take some until both had one.
+                answers = await asyncio.gather(*(workers.call("s1") for _ in range(8)))
+                assert [answer.status_code for answer in answers] == [200] * 8
+                traces = (await workers.get("/api/sessions/s1/traces")).json()["items"]
+                of_workers = {trace["gateway_id"] for trace in traces}
         status = (await workers.get("/api/admin/status")).json()
         server.faults.append(Fault(delay=1.5))
         slow = asyncio.create_task(workers.call("s2"))
         await asyncio.sleep(0.5)
         workers.process.send_signal(signal.SIGTERM)
         assert (await slow).status_code == 200
-    assert sorted(trace["turn"] for trace in traces) == list(range(24))
+    assert [trace["turn"] for trace in traces] == list(range(len(traces)))
     # Each worker is a gateway of its own.
-    of_workers = {trace["gateway_id"] for trace in traces}
-    assert len(of_workers) == 2
     assert {gateway["gateway_id"] for gateway in status["gateways"]} == of_workers
     assert status["gateway_id"] in of_workers
     assert workers.process.returncode == 0
