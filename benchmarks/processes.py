@@ -78,7 +78,7 @@ class Tree:
             self._process.wait()
 
     def _pids(self) -> list[int]:
-        parents = {pid: int(_fields(pid)[1]) for pid in _all_pids() if _fields(pid)}
+        parents = {pid: int(fields[1]) for pid in _all_pids() if (fields := _fields(pid))}
         tree = [self._process.pid]
         for pid in tree:
             tree.extend(child for child, parent in parents.items() if parent == pid)
