@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,14 +54,14 @@ class BoundedConnection(psycopg.Connection[Any]):
     answer_s: float = 30.0
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        began = time.monotonic()
         try:
             return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
         except psycopg.OperationalError as exc:
-            if exc.sqlstate is None:  # Nothing that the server said: what it would say next is not to be known.
-                self.close()
-                if not exc.args or "timeout" in str(exc):
-                    raise psycopg.OperationalError(f"the server has not answered for {self.answer_s:g} s") from exc
-            raise
+            if exc.sqlstate is not None or time.monotonic() - began < self.answer_s:
+                raise
+            self.close()  # What it would say next would be the answer to this.
+            raise psycopg.OperationalError(f"the server has not answered for {self.answer_s:g} s") from exc
 
 
 class _BinaryCursor(psycopg.Cursor[Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from storage.database import Database
 from storage.errors import Unavailable
+from storage.tables import counters
 from storage.transactions import Transactions
 from tests.postgres import Postgres
 from tests.storage.conftest import on_postgres
@@ -113,4 +115,16 @@ def test_who_waits_for_a_row_that_is_not_let_go_is_told(database: Database, plac
         other.execute("UPDATE counters SET value = 2")
         with pytest.raises(Unavailable, match="lock timeout"):
             transactions.run(work)
+    transactions.disconnect()
+
+
+@on_postgres
+def test_one_bad_row_among_many_never_looks_like_trouble(database: Database) -> None:
+    """They go to the server in one pipeline, which the error may end before the last of them was sent."""
+    statement = database.prepare(database.insert(counters), ("name", "value"))
+    transactions = Transactions(database)
+    for number in range(60):
+        rows = [{"name": str(row), "value": 2**80 if row == number * 5 else row} for row in range(300)]
+        with pytest.raises(DBAPIError, match="out of range"):
+            transactions.run(partial(statement.execute, rows=rows))
     transactions.disconnect()
