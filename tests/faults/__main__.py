@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import platform
 import sys
@@ -26,6 +27,8 @@ from tests.faults.tally import Tally, markdown
 
 def main() -> int:
     told = _arguments()
+    # It warns of each write to a gateway that was just killed.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     wanted = [name.lower() for name in told.only.replace(",", " ").split()]
     chosen = [each for each in SCENARIOS if not wanted or each.matches(wanted)]
     if not chosen:

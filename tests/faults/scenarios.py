@@ -20,6 +20,7 @@ from tests.faults import (
     test_leaving_agents,
     test_lost_databases,
     test_many_sessions,
+    test_schemas,
     test_slow_readers,
     test_stopping_gateways,
     test_strangers,
@@ -55,6 +56,20 @@ def _postgres() -> Iterator[Postgres]:
 async def _kills_on_postgres(folder: Path, count: int) -> Tally:
     with _postgres() as server:
         return await test_kills.kills_on_postgres(folder, count, server.database())
+
+
+async def _gateways_thought_dead(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_kills.gateways_thought_dead(folder, count, server.database())
+
+
+async def _newer_schemas(folder: Path, count: int) -> Tally:
+    return await test_schemas.newer_schemas(folder, max(1, count // 10))
+
+
+async def _changed_tables(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_schemas.changed_tables(folder, max(1, count // 10), server)
 
 
 async def _sessions_on_sqlite(folder: Path, count: int) -> Tally:
@@ -114,6 +129,7 @@ SCENARIOS: Final = (
     Scenario("D8", "full-disk", _full_disks),
     Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite),
     Scenario("D9", "kills-postgres", _kills_on_postgres),
+    Scenario("D9", "silent-gateway", _gateways_thought_dead),
     Scenario("D10", "sigterm", _streams_at_sigterm),
     Scenario("D11", "clocks-sqlite", test_jumping_clocks.clocks_that_jump),
     Scenario("D11", "clocks-postgres", _clocks_on_postgres),
@@ -125,4 +141,6 @@ SCENARIOS: Final = (
     Scenario("D16", "bombs", test_strangers.bombs),
     Scenario("D17", "changing-weights", test_changing_weights.weights_that_change),
     Scenario("D18", "lying-backends", test_bad_answers.backends_that_lie),
+    Scenario("D19", "newer-schema", _newer_schemas),
+    Scenario("D19", "changed-tables", _changed_tables),
 )

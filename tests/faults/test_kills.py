@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from gateway.scripted import Fault
 from tests.faults.ledger import Allowed
 from tests.faults.tally import Tally
-from tests.faults.world import World, world
+from tests.faults.world import World, until, world
 from tests.postgres import Postgres
 
 _AGENTS = 8
@@ -37,6 +38,33 @@ async def kills_on_postgres(folder: Path, count: int, database: str, *, patient:
         dead = {row.gateway_id or "" for row in await run.rows()} - alive
         await _judge(run, tally, Allowed(untraced=True, running_of=() if patient else dead))
     return tally
+
+
+async def gateways_thought_dead(folder: Path, count: int, database: str) -> Tally:
+    """One of two stands still for so long that the other ends its calls for it; then it goes on, and they end well."""
+    tally = Tally("D9", "a gateway that is silent for longer than 30 s and goes on, PostgreSQL", count)
+    async with world(folder, database=database, gateways=2) as run:
+        slow = Fault(pause=0.3)
+        calls = [
+            asyncio.create_task(run.call(f"session-{at}", fault=slow, gateway=1, limit=180)) for at in range(count)
+        ]
+        await until(lambda: sum(emission.told > 0 for emission in run.engines[0].emissions) == count)
+        await _until_rows(run, "running", count)
+        run.gateways[1].signal(signal.SIGSTOP)
+        await _until_rows(run, "interrupted", count)
+        run.gateways[1].signal(signal.SIGCONT)
+        heard = await asyncio.gather(*calls)
+        tally.expect(all(each.end == "whole" for each in heard), "a call of the one that went on has no end")
+        await run.idle(gateway=1)
+        tally.add(await run.findings())
+    return tally
+
+
+async def _until_rows(run: World, status: str, count: int) -> None:
+    """Returns once so many traces have this status."""
+    async with asyncio.timeout(90):
+        while len((await run.ask("/api/traces", status=status, fields="trace_id"))["items"]) < count:
+            await asyncio.sleep(0.2)
 
 
 async def _play(run: World, tally: Tally) -> None:
