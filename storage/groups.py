@@ -10,6 +10,7 @@ from storage import cursors
 from storage.records import Group, GroupQuery, Page
 from storage.sessions import labelled
 from storage.tables import sessions
+from storage.texts import Text
 
 _c: Final = sessions.c
 _START: Final = (0, "", "")
@@ -88,4 +89,4 @@ def _is_after(after: tuple[int, str, str]) -> ColumnElement[bool]:
     last, run_id, group_id = after
     if last > 0:  # It is one session's, so no other group has it.
         return _last > last
-    return or_(_last > 0, tuple_(_run, _c.group_id) > tuple_(literal(run_id), literal(group_id)))
+    return or_(_last > 0, tuple_(_run, _c.group_id) > tuple_(literal(run_id, Text), literal(group_id, Text)))

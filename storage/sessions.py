@@ -11,7 +11,6 @@ import msgspec
 from sqlalchemy import (
     Connection,
     Select,
-    String,
     bindparam,
     delete,
     exists,
@@ -29,6 +28,7 @@ from storage import cursors, places, rewards, tables
 from storage.errors import SessionDeleted, SessionExists, SessionNotFound
 from storage.records import Page, SessionChanges, SessionQuery
 from storage.tables import AnyRow
+from storage.texts import Text
 
 Columns = TypeVarTuple("Columns")
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -88,7 +88,7 @@ def get(db: Connection, session_id: str) -> Session | None:
 
 
 # One row always: that of the session, its tombstone's, or one of nulls.
-_ASKED: Final = select(bindparam("asked", type_=String).label("session_id")).subquery()
+_ASKED: Final = select(bindparam("asked", type_=Text).label("session_id")).subquery()
 FOUND: Final = select(
     tables.tombstones.c.deleted_at, *(tables.sessions.c[name] for name in (*_COLUMNS, "details"))
 ).select_from(
@@ -129,7 +129,7 @@ def page(db: Connection, query: SessionQuery) -> Page[Session]:
         wanted = wanted.where(c.created_at < query.until)
     if query.cursor is not None:
         created_at, session_id = cursors.unpack(query.cursor, tuple[_Instant, str])
-        last = tuple_(literal(created_at, tables.UtcDateTime), literal(session_id))
+        last = tuple_(literal(created_at, tables.UtcDateTime), literal(session_id, Text))
         wanted = wanted.where(tuple_(c.created_at, c.session_id) > last)
     found = [from_row(row) for row in db.execute(wanted)]
     items = tuple(found[: query.limit])

@@ -43,7 +43,7 @@ def execute(db: Connection, sql: str, rows: Sequence[tuple[Any, ...]] | None = N
 class Question:
     """A select of one row about one value, which needs no transaction and no more of SQLAlchemy than its types."""
 
-    __slots__ = ("_processes", "_row", "_sql", "_times")
+    __slots__ = ("_ask_as", "_processes", "_row", "_sql", "_times")
 
     def __init__(self, statement: Select[*tuple[Any, ...]], dialect: Dialect) -> None:
         """The statement gives one row always, and has one parameter, wherever it stands."""
@@ -52,6 +52,8 @@ class Question:
         assert compiled.positiontup is not None, "the dialect's parameters have places, not names"
         self._sql: Final = compiled.string
         self._times: Final = len(compiled.positiontup)
+        kind = compiled.binds[compiled.positiontup[0]].type
+        self._ask_as: Final = kind.dialect_impl(dialect).bind_processor(dialect)
         columns = list(statement.selected_columns)
         self._row: Final = namedtuple("Row", [column.name for column in columns])  # type: ignore[misc]
         self._processes: Final = [
@@ -64,7 +66,7 @@ class Question:
         """The row, its values by their columns' names. Raises the driver's error."""
         cursor = connection.cursor()
         try:
-            cursor.execute(self._sql, (about,) * self._times)
+            cursor.execute(self._sql, (self._ask_as(about) if self._ask_as else about,) * self._times)
             (found,) = cursor.fetchall()
         finally:
             cursor.close()
