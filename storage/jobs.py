@@ -53,6 +53,8 @@ class Finish(_Job):
     trace: Trace
     waiter: asyncio.Future[None] | None
     session: Session | None = None
+    timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    """By which it has to be safe in the place that has it. For the event loop."""
 
     @property
     def session_id(self) -> str:

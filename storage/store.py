@@ -170,16 +170,10 @@ class Store:
         """
         waiter: asyncio.Future[None] = new_waiter()
         job = Finish(finish_size(trace), trace, waiter, self._overlay.queued(trace.session_id))
-        overdue = None
         if self._put(job):
-            overdue = asyncio.get_running_loop().call_later(timeout, self._overdue, job)
+            job.timer = asyncio.get_running_loop().call_later(timeout, self._overdue, job)
         self._finished += 1
-        try:
-            await waiter
-        finally:
-            # Of whoever went away the trace is recorded all the same.
-            if job.settled and overdue is not None:
-                overdue.cancel()
+        await waiter  # Of whoever goes away the trace is recorded all the same.
 
     # Sessions.
 
@@ -404,8 +398,10 @@ class Store:
         """Raises CannotRecord."""
         self._spool.put(job)
         if isinstance(job, Finish) and job.waiter is not None:
+            if job.timer is not None:
+                job.timer.cancel()
             late = NotCommitted("neither the database nor the spool has taken it in time; they still may")
-            asyncio.get_running_loop().call_later(_SPOOL_WAITS_S, fail, job.waiter, late)
+            job.timer = asyncio.get_running_loop().call_later(_SPOOL_WAITS_S, fail, job.waiter, late)
 
     def _overdue(self, job: Finish) -> None:
         """The database has had its time; it may still take it, which the drain will see."""
@@ -421,6 +417,8 @@ class Store:
 
     def _settled(self, job: Job) -> None:
         job.settled = True
+        if isinstance(job, Finish) and job.timer is not None:
+            job.timer.cancel()
         self._overlay.remove(job)
 
     def _spooled(self, job: Record, refusal: CannotRecord | None) -> None:
@@ -431,6 +429,8 @@ class Store:
             self._overlay.remove(job)
             logger.error("not recorded: %s", refusal)
         if isinstance(job, Finish) and job.waiter is not None:
+            if job.timer is not None:
+                job.timer.cancel()
             if refusal is None:
                 deliver(job.waiter, None)
             else:

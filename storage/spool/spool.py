@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from storage.spool.leftovers import Leftovers, take_in
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Of each file; one of them is always held in reserve for the ends of calls that run when the disk becomes full."""
 QUEUE_BYTES: Final = 128 * 1024 * 1024
+_HANGS_S: Final = 5.0
+_log: Final = logging.getLogger(__name__)
 
 
 class Spool:
@@ -39,8 +42,10 @@ class Spool:
         self._on_spooled = on_spooled
         self._on_readable = on_readable
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._folder = folder.path
         self._waiting = 0
         """Jobs that are put and not told of."""
+        self._heard_at = 0.0
         self._traces = leftovers.traces
         self._drained_traces = 0
         self._queued_bytes = 0
@@ -69,6 +74,8 @@ class Spool:
         backlog = Backlog(root)
         try:
             leftovers = take_in(backlog, adopted(root, owner.database))
+            if leftovers.traces:
+                _log.warning("%d traces that dead gateways left in %s are brought in", leftovers.traces, root)
             size = room(root, segment_bytes)
         except OSError as exc:
             raise CannotOpen(f"the spool folder {root} can't be read: {exc}") from exc
@@ -100,7 +107,8 @@ class Spool:
     @property
     def unable(self) -> str | None:
         """Why no new call should count on it; null when it can be written."""
-        return self._appender.unable
+        silent_for = time.monotonic() - self._heard_at if self._waiting else 0
+        return f"it has not answered for {silent_for:.0f} s" if silent_for > _HANGS_S else self._appender.unable
 
     def put(self, job: Record) -> None:
         """Raises CannotRecord where it has no room: for a call's begin sooner than for its end."""
@@ -111,8 +119,11 @@ class Spool:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         if not self.pending:
+            _log.warning("what the database does not take goes to %s", self._folder)
             self._oldest = time.time()
             self._traces = self._drained_traces = 0
+        if not self._waiting:
+            self._heard_at = time.monotonic()
         self._queued_bytes += job.size
         self._waiting += 1
         self._traces += isinstance(job, Finish)
@@ -123,6 +134,8 @@ class Spool:
         self._drained_traces += sum(entry.is_trace for entry in entries)
         self._oldest = entries[-1].spooled_at or self._oldest
         self.backlog.drained(entries)
+        if not self.pending:
+            _log.warning("the spool is drained")
 
     def close(self) -> None:
         """Blocks until everything that was put is on the disk: not for the event loop."""
@@ -136,6 +149,7 @@ class Spool:
     def _tell(self, told: Told) -> None:
         self._on_readable()
         self._waiting -= len(told)
+        self._heard_at = time.monotonic()
         for job, refusal in told:
             self._queued_bytes -= job.size
             self._traces -= refusal is not None and isinstance(job, Finish)
