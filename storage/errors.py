@@ -117,3 +117,16 @@ class ClaimExpired(ClaimError):
 
 class BadCursor(StorageError, ValueError):
     """A cursor that no page of this list has given."""
+
+
+class KeyNotFound(StorageError):
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"key {key_id} does not exist")
+        self.key_id = key_id
+
+
+class TooManyKeys(StorageError):
+    """Every gateway has all keys in memory, so there is a bound."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"there are {most} keys that are not revoked, which is the most that may be: revoke some")

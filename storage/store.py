@@ -17,10 +17,12 @@ from sqlalchemy import Connection
 
 from adapters.schema import Reward, Session, SessionStatus, Trace
 from storage import backends, claims, ended, gateways, groups, queries, repeats, sessions, usage
+from storage.audit import Audit
 from storage.database import READERS, Database
 from storage.durability import DEFAULT_DURABILITY, Durability
 from storage.errors import CannotRecord, NotCommitted, QueueFull, SessionNotFound, TraceMissing, Unavailable
 from storage.jobs import Begin, Command, Finish, Job, Pin, Record, begin_size, finish_size
+from storage.keys import Keys
 from storage.looks import Looks
 from storage.offers import Offers
 from storage.overlay import Overlay
@@ -106,6 +108,8 @@ class Store:
         self._begun = self._finished = 0
         self._closing = False
         self.upkeep = Upkeep(database, self._read, self._command, clock)
+        self.keys = Keys(self._read, self._command, clock)
+        self.audit = Audit(self._read, self._command)
 
     @classmethod
     def open(

@@ -216,3 +216,38 @@ backends: Final = Table(
     # The name of the environment variable that has the key; never the key.
     Column("api_key_env", Text),
 )
+
+keys: Final = Table(
+    "keys",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    Column("key_hash", LargeBinary, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("note", Text),
+    Column("scopes", Words, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", Text),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Column("revoked_by", Text),
+    Column("last_used_at", UtcDateTime),
+    Column("max_calls", Integer),
+    Column("calls_per_minute", Integer),
+    Column("tokens_per_minute", Integer),
+)
+
+audit: Final = Table(
+    "audit",
+    metadata,
+    # Rises with time.
+    Column("audit_id", Text, primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text),
+    Column("outcome", Word, nullable=False),
+    Column("status", Integer),
+    Column("request_id", Text),
+    Column("gateway_id", Text),
+    Index("ix_audit_at", "at"),
+)
