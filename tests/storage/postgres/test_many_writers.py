@@ -147,6 +147,7 @@ async def test_a_trace_that_two_gateways_bring_is_there_once(stores: list[Store]
 _WRITER = """
 import asyncio, random, sys
 from dataclasses import replace
+from pathlib import Path
 from storage.store import Store
 from tests.storage.examples import call, session
 
@@ -164,17 +165,19 @@ async def chain(store, number):
         sys.stdout.flush()
         history, before = [*prompt, turn, turn], trace.trace_id
 
-async def main(url, writer):
-    store = Store.open(url, gateway_id=f"gateway-{writer}")
+async def main(url, spool, writer):
+    store = Store.open(url, gateway_id=f"gateway-{writer}", spool=Path(spool))
     await asyncio.gather(*(chain(store, writer * 100 + number) for number in range(20)))
     await store.close()
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
-async def test_what_four_processes_acknowledged_is_there_once_and_right_when_one_of_them_was_killed(place: str) -> None:
-    told, acknowledged = await asyncio.to_thread(written_by_four, place)
+async def test_what_four_processes_acknowledged_is_there_once_and_right_when_one_of_them_was_killed(
+    place: str, tmp_path: Path
+) -> None:
+    told, acknowledged = await asyncio.to_thread(written_by_four, place, tmp_path)
     assert acknowledged > 3 * 20 * 15
     store = Store.open(place, gateway_id="reader")
     found = {trace.trace_id: trace for trace in (await store.traces(TraceQuery(limit=10_000))).items}
@@ -188,11 +191,14 @@ async def test_what_four_processes_acknowledged_is_there_once_and_right_when_one
     assert max(turns.values()) == 1
 
 
-def written_by_four(place: str) -> tuple[list[list[str]], int]:
+def written_by_four(place: str, spool: Path) -> tuple[list[list[str]], int]:
     """What they told, of which one was killed amid its work."""
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITER, place, str(number)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+            [sys.executable, "-c", _WRITER, place, str(spool), str(number)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
         )
         for number in range(4)
     ]
