@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from gateway.edge.doorway import LINGER_SECONDS, Doorway
+from gateway.edge.doorway import Doorway
 from gateway.edge.framing import MAX_HEAD_BYTES, check_head, drop_named
 from gateway.edge.refusals import HeadTooLarge, Malformed, NoTunnel, TooManyConnections
 from gateway.edge.refusing import answer_of
@@ -47,6 +47,7 @@ class AgentConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.url = b""
+        self._exit = cast(asyncio.Transport, _Exit(self, transport))
         self.since = self.loop.time()
         full = self._doorway.full
         self._doorway.entered(self)
@@ -101,6 +102,7 @@ class AgentConnection(HttpToolsProtocol):
         self.since = 0.0
         self._in_body = True
         super().on_headers_complete()
+        self.cycle.transport = self._exit
         if self._doorway.closing:
             self.cycle.keep_alive = False
         # Trailers are told like headers, and would be taken for some: they go to a list that nobody reads.
@@ -169,8 +171,34 @@ class AgentConnection(HttpToolsProtocol):
                 return
         logger.info("refused %s: %d, %s", self.client, refusal.status, refusal)
         self.transport.write(answer_of(refusal, self.url))
+        self._linger()
+
+    def leave(self) -> None:
+        """Its answer is written, and the connection is not kept."""
+        if self._in_body:
+            self._deaf = True
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """Say no more, but read on: closed at once, whoever is still sending would see a reset and not the answer."""
         self.transport.write_eof()
-        self.since = self.loop.time() - self._doorway.receive_timeout + LINGER_SECONDS
+        self.since = self.loop.time()
+
+
+class _Exit:
+    """A connection's transport as its answers see it."""
+
+    __slots__ = ("_connection", "is_closing", "write")
+
+    def __init__(self, connection: AgentConnection, transport: asyncio.Transport) -> None:
+        self._connection = connection
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+
+    def close(self) -> None:
+        self._connection.leave()
 
 
 class _SecondRequest(Exception):

@@ -6,10 +6,7 @@ One timer looks after all of them, so that a call costs none of its own.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
-
-# How long a caller that was refused may go on sending, so that it reads why: closed at once it would see a reset.
-LINGER_SECONDS: Final = 2.0
+from typing import Protocol
 
 
 class Visitor(Protocol):
@@ -23,7 +20,10 @@ class Visitor(Protocol):
 
 
 class Doorway:
-    """`receive_timeout` is in seconds: for a request's head to be whole, from its first byte on or the connection's."""
+    """`receive_timeout` is in seconds: for a request's head to be whole, from its first byte on or the connection's.
+
+    Whoever has an answer already has as long to come to the end of what it sends.
+    """
 
     def __init__(self, *, receive_timeout: float, max_connections: int | None = None) -> None:
         self.receive_timeout = receive_timeout

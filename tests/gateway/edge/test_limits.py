@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ async def test_a_head_beyond_bounds_is_refused_as_soon_as_that_is_known(tmp_path
 @pytest.mark.parametrize(
     ("target", "shape"),
     [
-        ("/sessions/a/v1/messages", ["type", "error"]),
-        ("/v1/messages/count_tokens", ["type", "error"]),
+        ("/sessions/a/v1/messages", ["type", "error", "request_id"]),
+        ("/v1/messages/count_tokens", ["type", "error", "request_id"]),
         ("/v1/responses", ["error"]),
         ("/api/sessions", ["title", "status", "detail", "code", "request_id", "type", "errors"]),
         ("/healthz", ["error"]),
@@ -175,3 +176,16 @@ async def test_what_was_announced_and_did_not_come_takes_nothing_from_others(tmp
         content = [{"role": "user", "content": "x" * (3 << 19)}]
         assert (await served.chat(messages=content)).status_code == 200
     assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize("ends", [bytes, kept], ids=["closed", "kept"])
+@pytest.mark.parametrize(("target", "status"), [("/nowhere", 404), (CHAT, 401)])
+async def test_a_refusal_reaches_whoever_is_still_sending(
+    tmp_path: Path, target: str, status: int, ends: Callable[[bytes], bytes]
+) -> None:
+    async with gateway(tmp_path, keys="one") as served, connected(served.url) as (reader, writer):
+        writer.write(ends(request(f"Content-Length: {16 << 20}", target=target, body=b"")))
+        for _ in range(64):
+            writer.write(bytes(1 << 18))
+            await writer.drain()
+        assert (await answer_on(reader)).status == status
