@@ -57,6 +57,8 @@ class Engine:
     weights: str = "default"
     fault: Fault = HEALTHY
     """Of calls that have no order of their own."""
+    port: int = 0
+    """Where it listens, once it does."""
     orders: dict[int, Order] = field(default_factory=dict)
     emissions: list[Emission] = field(default_factory=list)
     requests: list[Call] = field(default_factory=list)
@@ -184,4 +186,5 @@ def _as_canary(asked: Asked) -> Asked:
 async def running(engine: Engine, *, port: int = 0) -> AsyncIterator[str]:
     """The backend's URL while it runs on a loopback port of this process."""
     async with listening(engine, port=port) as url:
+        engine.port = int(url.rpartition(":")[2])
         yield url

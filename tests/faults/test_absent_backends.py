@@ -57,5 +57,5 @@ async def _judge(run: World, tally: Tally) -> None:
 
 async def test_a_backend_that_is_not_there_costs_its_agent_nothing_and_the_try_is_recorded(tmp_path: Path) -> None:
     """docs/promises.md D2."""
-    tally = await backends_that_are_not_there(tmp_path, 10)
+    tally = await backends_that_are_not_there(tmp_path, 6)
     assert tally.clean, tally.complaints()

@@ -59,5 +59,5 @@ async def _change(engine: Engine) -> None:
 
 async def test_each_token_has_the_weights_that_sampled_it(tmp_path: Path) -> None:
     """docs/promises.md D17."""
-    tally = await weights_that_change(tmp_path, 16)
+    tally = await weights_that_change(tmp_path, 12)
     assert tally.clean, tally.complaints()

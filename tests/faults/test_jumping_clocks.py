@@ -73,11 +73,11 @@ async def _judge(run: World, tally: Tally) -> None:
 
 async def test_calls_keep_their_order_and_durations_while_the_clock_jumps(tmp_path: Path) -> None:
     """docs/promises.md D11."""
-    tally = await clocks_that_jump(tmp_path, 12)
+    tally = await clocks_that_jump(tmp_path, 6)
     assert tally.clean, tally.complaints()
 
 
 async def test_one_gateways_clock_is_nothing_to_another(tmp_path: Path, postgres: Postgres) -> None:
     """docs/promises.md D11, B11."""
-    tally = await clocks_that_jump(tmp_path, 12, postgres.database())
+    tally = await clocks_that_jump(tmp_path, 6, postgres.database())
     assert tally.clean, tally.complaints()

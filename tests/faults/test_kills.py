@@ -16,22 +16,26 @@ from tests.faults.world import World, until, world
 from tests.postgres import Postgres
 
 _AGENTS = 8
+_FEW = 3
+"""Of agents, in the short form."""
 _CALLS_A_SESSION = 6
 
 
-async def kills_on_sqlite(folder: Path, count: int) -> Tally:
+async def kills_on_sqlite(folder: Path, count: int, *, agents: int = _AGENTS) -> Tally:
     tally = Tally("D9", "kill -9 of the gateway, SQLite", count)
     async with world(folder) as run:
-        await _play(run, tally)
+        await _play(run, tally, agents)
         await _judge(run, tally, Allowed(untraced=True))
     return tally
 
 
-async def kills_on_postgres(folder: Path, count: int, database: str, *, patient: bool = True) -> Tally:
+async def kills_on_postgres(
+    folder: Path, count: int, database: str, *, agents: int = _AGENTS, patient: bool = True
+) -> Tally:
     """Two gateways, of which now the one and now the other is killed. `patient`: until the dead have been missed."""
     tally = Tally("D9", "kill -9 of one of two gateways, PostgreSQL", count)
     async with world(folder, database=database, gateways=2) as run:
-        await _play(run, tally)
+        await _play(run, tally, agents)
         if patient:
             await run.settled(seconds=90)
         alive = {(await run.ask("/api/admin/status", gateway=at))["gateway_id"] for at in range(2)}
@@ -67,8 +71,8 @@ async def _until_rows(run: World, status: str, count: int) -> None:
             await asyncio.sleep(0.2)
 
 
-async def _play(run: World, tally: Tally) -> None:
-    async with _load(run):
+async def _play(run: World, tally: Tally, agents: int) -> None:
+    async with _load(run, agents):
         for number in range(tally.count):
             await _kill(run, number)
     for at in range(len(run.gateways)):
@@ -89,13 +93,13 @@ async def _kill(run: World, number: int) -> None:
 
 
 @asynccontextmanager
-async def _load(run: World) -> AsyncIterator[None]:
+async def _load(run: World, agents: int) -> AsyncIterator[None]:
     """Agents that call until the end, then finish what they are at."""
     ended = asyncio.Event()
-    agents = [asyncio.create_task(_roll_out(run, at, ended)) for at in range(_AGENTS)]
+    calling = [asyncio.create_task(_roll_out(run, at, ended)) for at in range(agents)]
     yield
     ended.set()
-    await asyncio.gather(*agents)
+    await asyncio.gather(*calling)
 
 
 async def _roll_out(run: World, at: int, ended: asyncio.Event) -> None:
@@ -126,11 +130,11 @@ async def _judge(run: World, tally: Tally, allowed: Allowed) -> None:
 
 async def test_kills_at_random_moments_lose_nothing_that_was_answered(tmp_path: Path) -> None:
     """docs/promises.md D9."""
-    tally = await kills_on_sqlite(tmp_path, 6)
+    tally = await kills_on_sqlite(tmp_path, 8, agents=_FEW)
     assert tally.clean, tally.complaints()
 
 
 async def test_kills_of_one_of_two_gateways_lose_nothing_that_was_answered(tmp_path: Path, postgres: Postgres) -> None:
     """docs/promises.md D9, B11."""
-    tally = await kills_on_postgres(tmp_path, 5, postgres.database(), patient=False)
+    tally = await kills_on_postgres(tmp_path, 6, postgres.database(), agents=_FEW, patient=False)
     assert tally.clean, tally.complaints()

@@ -50,7 +50,7 @@ async def _play(run: World, tally: Tally, calls: int) -> None:
 
 async def test_no_token_is_in_another_session(tmp_path: Path) -> None:
     """docs/promises.md D14, of one gateway."""
-    tally = await sessions_on_sqlite(tmp_path, 40, calls=5)
+    tally = await sessions_on_sqlite(tmp_path, 24, calls=5)
     assert tally.clean, tally.complaints()
 
 
@@ -58,5 +58,5 @@ async def test_no_token_is_in_another_session_whichever_gateway_a_call_comes_to(
     tmp_path: Path, postgres: Postgres
 ) -> None:
     """docs/promises.md D14, B11."""
-    tally = await sessions_on_postgres(tmp_path, 40, postgres.database(), calls=5)
+    tally = await sessions_on_postgres(tmp_path, 24, postgres.database(), calls=5)
     assert tally.clean, tally.complaints()

@@ -21,7 +21,7 @@ async def gateways_that_stop(folder: Path, count: int) -> Tally:
     """`count` streams: every third hangs, the others take a second or more."""
     tally = Tally("D10", "SIGTERM with live streams", count)
     grace = 3 + count // 40
-    async with world(folder, settings={"stop_grace": grace}) as run:
+    async with world(folder, settings={"stop_grace": grace, "stop_notice": 1}) as run:
         slow = Fault(pause=0.1 + count / 5000)
         orders = [Order(_HELD if at % 3 == 0 else slow, tokens=12) for at in range(count)]
         calls = [asyncio.create_task(run.call(f"session-{at}", order=order)) for at, order in enumerate(orders)]
