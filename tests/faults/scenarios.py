@@ -17,6 +17,7 @@ from tests.faults import (
     test_hanging_backends,
     test_jumping_clocks,
     test_kills,
+    test_kills_in_outages,
     test_leaving_agents,
     test_lost_databases,
     test_many_sessions,
@@ -100,6 +101,15 @@ def _outages(count: int) -> list[float]:
     return [1.5] * max(1, count // 10) + ([120.0] if count >= _FULL_RUN else [])
 
 
+async def _kills_while_locked(folder: Path, count: int) -> Tally:
+    return await test_kills_in_outages.kills_while_locked(folder, max(1, count // 5))
+
+
+async def _kills_while_stopped(folder: Path, count: int) -> Tally:
+    with _postgres() as server:
+        return await test_kills_in_outages.kills_while_stopped(folder, max(1, count // 5), server)
+
+
 async def _full_disks(folder: Path, count: int) -> Tally:
     return await test_full_disks.disks_that_are_full(folder, max(1, count // 5))
 
@@ -126,6 +136,8 @@ SCENARIOS: Final = (
     Scenario("D6", "slow-readers", _slow_readers),
     Scenario("D7", "locked-sqlite", _outages_of_sqlite),
     Scenario("D7", "lost-postgres", _outages_of_postgres),
+    Scenario("D7", "outage-and-kill-sqlite", _kills_while_locked),
+    Scenario("D7", "outage-and-kill-postgres", _kills_while_stopped),
     Scenario("D8", "full-disk", _full_disks),
     Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite),
     Scenario("D9", "kills-postgres", _kills_on_postgres),

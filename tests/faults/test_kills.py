@@ -72,7 +72,7 @@ async def _until_rows(run: World, status: str, count: int) -> None:
 
 
 async def _play(run: World, tally: Tally, agents: int) -> None:
-    async with _load(run, agents):
+    async with under_load(run, agents):
         for number in range(tally.count):
             await _kill(run, number)
     for at in range(len(run.gateways)):
@@ -93,7 +93,7 @@ async def _kill(run: World, number: int) -> None:
 
 
 @asynccontextmanager
-async def _load(run: World, agents: int) -> AsyncIterator[None]:
+async def under_load(run: World, agents: int) -> AsyncIterator[None]:
     """Agents that call until the end, then finish what they are at."""
     ended = asyncio.Event()
     calling = [asyncio.create_task(_roll_out(run, at, ended)) for at in range(agents)]

@@ -176,3 +176,12 @@ def test_calls_of_a_gateway_that_nobody_has_missed_yet_may_be_running() -> None:
     run.rows[3] = msgspec.structs.replace(run.rows[3], status="running", choices=())
     assert run.findings(Allowed(running_of={"g"})) == Findings()
     assert run.findings(Allowed(running_of={"other"})).wrong
+
+
+def test_spools_that_drain_beside_each_other_excuse_the_order_and_an_unknown_parent_and_no_wrong_one() -> None:
+    run = Run()
+    _row(0, turn=5)(run)
+    _row(1, parent_trace_id=None)(run)
+    assert run.findings(Allowed(order=False)) == Findings()
+    _row(1, parent_trace_id="t3")(run)
+    assert run.findings(Allowed(order=False)).wrong

@@ -32,7 +32,7 @@ async def outages_of_sqlite(folder: Path, seconds: Sequence[float]) -> Tally:
     """Another program holds the file's write lock, for so long each time."""
     tally = Tally("D7", "the database is locked, SQLite", len(seconds))
     async with world(folder, settings=_SETTINGS) as run:
-        await _play(run, tally, [(partial(_locked, folder / "rollouts.db"), each) for each in seconds])
+        await _play(run, tally, [(partial(locked, folder / "rollouts.db"), each) for each in seconds])
     return tally
 
 
@@ -42,7 +42,7 @@ async def outages_of_postgres(folder: Path, seconds: Sequence[float], server: Po
     url = urlsplit(server.database())
     async with between(server.port) as proxy:
         database = url._replace(netloc=f"postgres@127.0.0.1:{proxy.port}").geturl()
-        ways = [_stopped, _hanging, _killed]
+        ways = [stopped, _hanging, _killed]
         outages: list[Outage] = [partial(way, server) for way in ways]
         outages += [partial(way, proxy) for way in (_stalled, _cut, _slow)]
         async with world(folder, database=database, gateways=2, settings=_SETTINGS) as run:
@@ -94,7 +94,7 @@ async def _spooled(run: World, gateway: int) -> int:
 
 
 @asynccontextmanager
-async def _locked(database: Path) -> AsyncIterator[None]:
+async def locked(database: Path) -> AsyncIterator[None]:
     with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -102,7 +102,7 @@ async def _locked(database: Path) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _stopped(server: Postgres) -> AsyncIterator[None]:
+async def stopped(server: Postgres) -> AsyncIterator[None]:
     await asyncio.to_thread(server.stop)
     yield
     await asyncio.to_thread(server.start)
@@ -144,7 +144,7 @@ async def _slow(proxy: FaultProxy) -> AsyncIterator[None]:
     proxy.delay = 0.0
 
 
-async def test_a_locked_database_costs_agents_nothing_and_gets_everything_once(tmp_path: Path) -> None:
+async def test_alocked_database_costs_agents_nothing_and_gets_everything_once(tmp_path: Path) -> None:
     """docs/promises.md D7, F4."""
     tally = await outages_of_sqlite(tmp_path, [3.0])
     assert tally.clean, tally.complaints()
