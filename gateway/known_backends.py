@@ -30,4 +30,7 @@ async def known_backends(settings: Settings, store: Store, environ: Mapping[str,
 
 def settings_of(stored: StoredBackend, environ: Mapping[str, str]) -> BackendSettings:
     """Raises SettingsError where the variable that has its key is not set, or this version has a word no more."""
-    return BackendSettings.of(asdict(stored)).with_key_from(environ)
+    told = {name: value for name, value in asdict(stored).items() if name in BackendSettings.model_fields}
+    if stored.weight is None:
+        del told["weight"]
+    return BackendSettings.of(told).with_key_from(environ)

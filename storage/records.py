@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
 
@@ -220,10 +220,16 @@ class GatewayHeard:
     """Traces that it has recorded and not yet brought into the database."""
 
 
+BackendSource = Literal["config", "api"]
+BackendState = Literal["serving", "draining", "removed"]
+"""Draining: no session begins there, and those that are there go on. Removed: nothing goes there."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredBackend:
     """A backend as an administrator named it; null is found out by asking.
 
+    Of one that the configuration names, `state` and `weight` alone count: what administrators did with it since.
     Never its credential: `api_key_env` names the variable that has it.
     """
 
@@ -236,6 +242,12 @@ class StoredBackend:
     models: tuple[str, ...] = ()
     tokenizer: str | None = None
     api_key_env: str | None = None
+    weight: float | None = None
+    """Null: 1, or as the configuration has it."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Names that are asked for, and what each is called there."""
+    source: BackendSource = "api"
+    state: BackendState = "serving"
 
 
 @dataclass(frozen=True, slots=True)

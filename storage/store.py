@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -334,6 +334,14 @@ class Store:
     async def add_backend(self, backend: StoredBackend) -> None:
         """Add it, or replace the one of its name."""
         await self._command(None, partial(backends.put, backend=backend))
+
+    async def change_backend(self, backend: StoredBackend, changed: Collection[str]) -> bool:
+        """Write these fields of it. False where it was removed; one of the configuration is written all the same."""
+        return await self._command(None, partial(backends.change, backend=backend, changed=changed))
+
+    async def open_sessions_of(self, name: str) -> int:
+        """How many sessions have this backend and have not ended."""
+        return await self._read(backends.open_sessions, name)
 
     async def remove_backend(self, name: str) -> bool:
         return await self._command(None, partial(backends.remove, name=name))

@@ -215,6 +215,10 @@ backends: Final = Table(
     Column("tokenizer", Text),
     # The name of the environment variable that has the key; never the key.
     Column("api_key_env", Text),
+    Column("weight", Float),
+    Column("aliases", JSON, nullable=False),
+    Column("source", Word, nullable=False),
+    Column("state", Word, nullable=False),
 )
 
 keys: Final = Table(

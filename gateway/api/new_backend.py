@@ -13,6 +13,7 @@ from gateway.api.inputs import Label, Strict
 from gateway.backends import Backend
 from gateway.refusals import InvalidRequest
 from gateway.settings import PREFIX, BackendSettings
+from gateway.settings.backend import Weight
 from gateway.settings.errors import sentence
 from gateway.settings.heeded import ENGINE, FEATURES, VARIANT, VERSION
 from storage.records import StoredBackend
@@ -30,6 +31,7 @@ def _bare_url(url: str) -> str:
 
 
 Names = Annotated[tuple[Label, ...], Field(max_length=256)]
+ModelAliases = Annotated[dict[Label, Label], Field(max_length=256)]
 
 
 class NewBackend(Strict):
@@ -47,6 +49,10 @@ class NewBackend(Strict):
     """The folder of the model's tokenizer on the gateway's machine, for a backend that gives text alone."""
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
+    weight: Weight = 1.0
+    """Its share of sessions, held against the others'."""
+    aliases: ModelAliases = Field(default_factory=dict)
+    """Names that agents may ask for beside its models' own, and the model that each is there."""
 
 
 async def backend_of(named: NewBackend, *, environ: Mapping[str, str], own: Collection[tuple[str, int]]) -> Backend:
@@ -67,6 +73,8 @@ def stored(settings: BackendSettings) -> StoredBackend:
         models=settings.models,
         tokenizer=settings.tokenizer,
         api_key_env=settings.api_key_env,
+        weight=settings.weight,
+        aliases=dict(settings.aliases),
     )
 
 

@@ -188,6 +188,8 @@ class BackendFields(TypedDict, total=False):
     models: Sequence[str]
     tokenizer: str
     api_key_env: str
+    weight: float
+    aliases: Mapping[str, str]
 
 
 _NAMES: Final = {

@@ -194,6 +194,19 @@ class CallCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayHeard:
+    """A gateway of the same database, as its last heartbeat told of it."""
+
+    gateway_id: str
+    heartbeat_at: datetime
+    spool_depth: int
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        return known(cls, told, heartbeat_at=datetime.fromisoformat(told["heartbeat_at"]))
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayStatus:
     """How one gateway is doing."""
 
@@ -206,13 +219,17 @@ class GatewayStatus:
     store: Mapping[str, Any]
     """The writer's own numbers."""
     settings: Mapping[str, Any]
+    gateways: tuple[GatewayHeard, ...] | None = None
+    """All that write to its database; null where that can't tell."""
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
+        gateways = told.get("gateways")
         return known(
             cls,
             told,
             started_at=datetime.fromisoformat(told["started_at"]),
+            gateways=None if gateways is None else each(GatewayHeard.of, gateways),
             calls=known(CallCounts, told["calls"]),
             backends=each(Backend.of, told["backends"]),
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -21,6 +22,19 @@ from gateway.settings.heeded import ENGINE, FEATURES, VARIANT, VERSION
 
 # A list stands in one option of `--backend` with this between its items.
 _ITEM: Final = "|"
+
+
+def _names(aliases: Mapping[str, str]) -> Mapping[str, str]:
+    for asked, served in aliases.items():
+        if not asked.strip() or not served.strip():
+            raise ValueError(
+                "an alias is a name that is asked for and the model's name there: neither is empty"
+            )
+    return aliases
+
+
+Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+Aliases = Annotated[Mapping[str, str], AfterValidator(_names)]
 
 
 class BackendSettings(BaseModel):
@@ -42,6 +56,10 @@ class BackendSettings(BaseModel):
     """The folder of the model's tokenizer on the gateway's machine, for a backend that gives text alone."""
     api_key_env: str | None = None
     """The environment variable that holds the key which the gateway sends to this backend."""
+    weight: Weight = 1.0
+    """Of the sessions it gets its share by this."""
+    aliases: Aliases = {}
+    """Names that agents may ask for beside its models' own, and the model that each is there."""
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """Never written down: read from `api_key_env` when the settings are."""
 
@@ -82,6 +100,16 @@ class BackendSettings(BaseModel):
     @classmethod
     def _split_list(cls, value: object) -> object:
         return tuple(item.strip() for item in value.split(_ITEM) if item.strip()) if isinstance(value, str) else value
+
+    @field_validator("aliases", mode="before")
+    @classmethod
+    def _split_aliases(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [item.partition("=") for item in value.split(_ITEM) if item.strip()]
+        if not all(equals for _, equals, _ in pairs):
+            raise ValueError("an alias has no model: write aliases=asked=served|another=served")
+        return {asked.strip(): served.strip() for asked, _, served in pairs}
 
     @model_validator(mode="before")
     @classmethod

@@ -38,6 +38,8 @@ async def test_a_backend_that_was_added_is_the_same_after_a_restart(tmp_path: Pa
         "models": ["m", "qwen*"],
         "tokenizer": "/models/m",
         "api_key_env": "GPU_KEY",
+        "weight": 2.5,
+        "aliases": {"gpt-4o": "m"},
     }
     assert set(named) == set(BackendSettings.model_fields) - {"api_key"}
     async with api(tmp_path, environ=ENVIRON) as served:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +19,7 @@ from storage.database import Database
 from storage.keys import StoredKey
 from storage.migrate import migrate, revisions
 from storage.parents import unpack
-from storage.records import EndedQuery
+from storage.records import EndedQuery, StoredBackend
 from storage.store import Store
 from storage.tables import traces
 from tests.postgres import Postgres
@@ -133,6 +133,16 @@ _TRACE_WITH_ENDS = _trace("open", "t") | {
     "ends": b"".join(_PACKED.pack(end["index"], end["end_len"], end["digest"]) for end in _ENDS_OF_OPEN)
 }
 
+_BACKEND = {"name": "a", "url": "http://a:8000", "engine": "vllm", "features": [], "models": ["m"]}
+
+
+async def _a_backend_serves_on_and_can_be_drained(store: Store) -> None:
+    before = StoredBackend("a", "http://a:8000", engine="vllm", models=("m",))
+    assert await store.backends() == (before,)
+    assert await store.change_backend(replace(before, state="draining"), ["state"])
+    assert await store.backends() == (replace(before, state="draining"),)
+
+
 UPGRADES = [
     Upgrade(
         "0001",
@@ -154,6 +164,7 @@ UPGRADES = [
     Upgrade("0004", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _the_next_turn_is_one_more_than_there_are),
     Upgrade("0005", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _the_next_turn_is_one_more_than_there_are),
     Upgrade("0006", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _a_key_can_be_made_and_is_heard_of),
+    Upgrade("0007", {"backends": [_BACKEND]}, _a_backend_serves_on_and_can_be_drained),
 ]
 
 

@@ -41,6 +41,7 @@ VALUES: list[tuple[type, type, set[str]]] = [
     (values.Claim, records.Claim, set()),
     (values.Backend, backend_status.BackendStatus, set()),
     (values.CallCounts, admin.CallCounts, set()),
+    (values.GatewayHeard, records.GatewayHeard, set()),
     (values.GatewayStatus, admin.GatewayStatus, set()),
     (client_samples.Sample, sample.Sample, set()),
     (client_samples.SampledSpan, sample.SampledSpan, set()),

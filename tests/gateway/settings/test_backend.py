@@ -25,6 +25,12 @@ def test_options_follow_the_url_after_commas() -> None:
     )
 
 
+def test_a_share_and_other_names_for_its_models_can_be_told() -> None:
+    backend = BackendSettings.parse("http://gpu:8000,weight=2.5,aliases=gpt-4o=qwen3:4b|o3 = qwen3:4b")
+    assert (backend.weight, backend.aliases) == (2.5, {"gpt-4o": "qwen3:4b", "o3": "qwen3:4b"})
+    assert BackendSettings.parse("http://gpu:8000").weight == 1.0
+
+
 @pytest.mark.parametrize(
     ("pasted", "url"),
     [
@@ -56,8 +62,12 @@ def test_a_pasted_base_url_loses_its_version_and_keeps_its_prefix(pasted: str, u
         ("http://host/#a", "query or fragment"),
         ("http://ho st/", "white space"),
         ("http://host,engin=vllm", "did you mean engine?"),
-        ("http://host,zzz=1", "known are api_key_env, engine, features"),
+        ("http://host,zzz=1", "known are aliases, api_key_env, engine, features"),
         ("http://host,api_key=sk-1", "did you mean api_key_env?"),
+        ("http://host,weight=0", "greater than 0"),
+        ("http://host,weight=inf", "finite number"),
+        ("http://host,aliases=gpt-4o", "write aliases=asked=served|another=served"),
+        ("http://host,aliases=gpt-4o=", "neither is empty"),
         ("http://host,engine", "write engine=…"),
         ("http://host,engine=", "write engine=…"),
         ("http://host,name=a,name=b", "given twice"),
