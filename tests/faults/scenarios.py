@@ -11,10 +11,12 @@ from typing import Final
 from tests.faults import (
     test_absent_backends,
     test_bad_answers,
+    test_bombs,
     test_changing_weights,
     test_dying_backends,
     test_full_disks,
     test_hanging_backends,
+    test_huge_bodies,
     test_jumping_clocks,
     test_kills,
     test_kills_in_outages,
@@ -23,8 +25,9 @@ from tests.faults import (
     test_many_sessions,
     test_schemas,
     test_slow_readers,
+    test_smuggled_requests,
     test_stopping_gateways,
-    test_strangers,
+    test_trickling_connections,
 )
 from tests.faults.tally import Tally
 from tests.postgres import Postgres
@@ -120,7 +123,7 @@ async def _clocks_on_postgres(folder: Path, count: int) -> Tally:
 
 
 async def _slow_strangers(folder: Path, count: int) -> Tally:
-    return await test_strangers.slow_strangers(folder, 20 * count)
+    return await test_trickling_connections.slow_strangers(folder, 20 * count)
 
 
 async def _streams_at_sigterm(folder: Path, count: int) -> Tally:
@@ -146,11 +149,11 @@ SCENARIOS: Final = (
     Scenario("D11", "clocks-sqlite", test_jumping_clocks.clocks_that_jump),
     Scenario("D11", "clocks-postgres", _clocks_on_postgres),
     Scenario("D12", "malformed-streams", test_bad_answers.malformed_streams),
-    Scenario("D13", "huge-bodies", test_strangers.huge_bodies),
+    Scenario("D13", "huge-bodies", test_huge_bodies.huge_bodies),
     Scenario("D14", "sessions-sqlite", _sessions_on_sqlite),
     Scenario("D14", "sessions-postgres", _sessions_on_postgres),
-    Scenario("D15", "smuggling", test_strangers.smuggled_requests),
-    Scenario("D16", "bombs", test_strangers.bombs),
+    Scenario("D15", "smuggling", test_smuggled_requests.smuggled_requests),
+    Scenario("D16", "bombs", test_bombs.bombs),
     Scenario("D17", "changing-weights", test_changing_weights.weights_that_change),
     Scenario("D18", "lying-backends", test_bad_answers.backends_that_lie),
     Scenario("D19", "newer-schema", _newer_schemas),

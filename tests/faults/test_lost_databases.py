@@ -144,7 +144,7 @@ async def _slow(proxy: FaultProxy) -> AsyncIterator[None]:
     proxy.delay = 0.0
 
 
-async def test_alocked_database_costs_agents_nothing_and_gets_everything_once(tmp_path: Path) -> None:
+async def test_a_locked_database_costs_agents_nothing_and_gets_everything_once(tmp_path: Path) -> None:
     """docs/promises.md D7, F4."""
     tally = await outages_of_sqlite(tmp_path, [3.0])
     assert tally.clean, tally.complaints()
