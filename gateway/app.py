@@ -69,6 +69,10 @@ class Gateway:
             await self._lifespan(scope, receive, send)
             return
         assert self._app is not None, "the server has to run the lifespan before it serves"
+        if scope["path"].endswith("\n") and not scope["path"].startswith("/api"):
+            # Python's `$` matches before a line end too, and so does every pattern of Starlette's.
+            await not_found(scope, receive, send)
+            return
         started = False
 
         async def watched(message: Message) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from adapters.scripts.replies import by_turn, fixed
 from adapters.scripts.speech import Called, say
+from gateway.earlier import parsed
+from gateway.exchange import LARGE_BODY
 from gateway.scripted import Fault, ScriptedServer, running
 from tests.gateway.harness import gateway, traces_in
 from tests.gateway.openai_client import TOOL, client_of, served, streamed
@@ -92,3 +95,10 @@ async def test_an_answer_that_failed_is_nothing_to_go_on_from(tmp_path: Path) ->
         named = "resp_" + caught.value.response.headers["x-trace-id"].replace("-", "")
         with pytest.raises(openai.BadRequestError, match="not found"):
             await client.responses.create(**MODEL, input="Hi.", previous_response_id=named)
+
+
+async def test_a_large_body_is_read_beside_the_event_loop_and_a_small_one_on_it() -> None:
+    """docs/promises.md D13: many milliseconds in a thread hold nobody up; a thread for each call would cost more."""
+    here = threading.get_ident()
+    assert await parsed(lambda _: threading.get_ident(), bytes(LARGE_BODY)) == here
+    assert await parsed(lambda _: threading.get_ident(), bytes(LARGE_BODY + 1)) != here

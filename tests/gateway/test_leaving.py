@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,62 @@ async def test_the_backend_is_let_go_within_a_second_and_the_pool_is_empty(tmp_p
             assert len(ids) >= 4
         else:
             assert (trace.fidelity, ids) == ("none", [])
+
+
+async def test_who_leaves_while_a_busy_backend_is_waited_for_is_not_waited_for(tmp_path: Path) -> None:
+    server = ScriptedServer("vllm")
+    busy = Fault(status=429, headers={"retry-after": "20"}, body=b'{"error": {"message": "busy"}}')
+    async with running(server) as backend, gateway(tmp_path, backend, busy_wait=60) as served:
+        server.faults.append(busy)
+        calling = asyncio.create_task(_call(served.url, stream=True, seen=0))
+        await until(lambda: server.calls and server.calls[0].finished)
+        await asyncio.sleep(0.1)
+        calling.cancel()
+        with suppress(asyncio.CancelledError):
+            await calling
+        await until(lambda: served.statuses() == [("client_disconnected", "none")], SECONDS)
+        assert await _in_flight(served) == (0, 0)
+    [trace] = await traces_in(tmp_path / "rollouts.db")
+    assert [attempt.status for attempt in trace.attempts] == [429]
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_who_leaves_between_keep_alives_leaves_nothing_running(tmp_path: Path, *, stream: bool) -> None:
+    server = ScriptedServer("vllm", fault=Fault(delay=20.0))
+    flags = {"keepalive_interval": 0.05, "keepalive_whole": True}
+    async with running(server) as backend, gateway(tmp_path, backend, **flags) as served:
+        async with (
+            httpx.AsyncClient(trust_env=False, timeout=30) as agent,
+            agent.stream("POST", served.url + CHAT, json={**LONG, "stream": stream}) as response,
+        ):
+            assert response.status_code == 200
+            async for _ in response.aiter_raw():
+                break
+        await until(lambda: not server.calls[-1].open, SECONDS)
+        await until(lambda: served.statuses() == [("client_disconnected", "none")], SECONDS)
+        assert await _in_flight(served) == (0, 0)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_who_leaves_while_the_end_waits_for_the_commit_has_an_answer_that_is_recorded(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    server = ScriptedServer("vllm")
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        assert (await served.chat()).status_code == 200
+        tasks = len(asyncio.all_tasks())
+        with closing(sqlite3.connect(served.database, isolation_level=None)) as other:
+            other.execute("begin immediate")  # Nobody else can write now.
+            calling = asyncio.create_task(_call(served.url, stream=stream, seen=10_000))
+            await until(lambda: len(server.calls) == 2 and server.calls[1].finished)
+            await asyncio.sleep(0.1)
+            assert not calling.done()
+            calling.cancel()
+            with suppress(asyncio.CancelledError):
+                await calling
+            assert not server.calls[1].open
+            other.execute("rollback")
+        await until(lambda: [status for status, _ in served.statuses()] == ["ok", "ok"])
+        assert await _in_flight(served) == (0, 0)
+        await until(lambda: len(asyncio.all_tasks()) <= tasks)

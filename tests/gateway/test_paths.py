@@ -44,6 +44,68 @@ KIN = [
     "///{path}",
     "/v1//{path}",
     "http://backend/{path}",
+    "/v1/%c0%ae%c0%ae/{path}",
+    "/v1/%c0%ae%c0%ae%c0%af{path}",
+    "/v1/%e0%80%ae%e0%80%ae/{path}",
+    "/v1/%u002e%u002e/{path}",
+    "/v1/..%00/{path}",
+    "/v1/..%0d%0a/{path}",
+    "/v1/chat/completions%00/{path}",
+    "/v1/chat/completions%0a/../../{path}",
+    "/v1/chat/completions%3b/../../{path}",
+    "/v1/messages/count_tokens/../../../{path}",
+    "/v1/models/../../{path}",
+    "/api/%2e%2e/{path}",
+    "/api/..%2f{path}",
+    "/api/%252e%252e/{path}",
+    "/api/..\\{path}",
+    "/api/admin/..;/..;/{path}",
+    "/api/sessions/..%2f..%2f{path}",
+    "/api/sessions/%c0%ae%c0%ae/{path}",
+    "/healthz/../{path}",
+    "/healthz%00/{path}",
+    "/docs/../{path}",
+]
+
+# Each is nearly one of our own endpoints, and none.
+NEARLY = [
+    f"{CHAT}%0a",
+    f"{CHAT}%0d%0a",
+    f"{CHAT}%00",
+    f"{CHAT}/",
+    f"{CHAT}%20",
+    f"{CHAT};a=b",
+    f"{CHAT}%3ba=b",
+    f"{CHAT}\\",
+    f"{CHAT}%5c",
+    f"{CHAT}%252e",
+    "/v1/./chat/completions",
+    "/v1/chat/../chat/completions",
+    "/v1//chat/completions",
+    "//v1/chat/completions",
+    "/V1/chat/completions",
+    "/v1/chat/completion%c0%73",
+    f"/sessions/..{CHAT}",
+    f"/sessions/%2e%2e{CHAT}",
+    f"/sessions/a%2fb{CHAT}",
+    f"/sessions/a%252fb{CHAT}",
+    f"/sessions/a%5cb{CHAT}",
+    f"/sessions/a;b{CHAT}",
+    f"/sessions/a%0a{CHAT}",
+    f"/sessions/a%00{CHAT}",
+    f"/sessions/a%c0%ae{CHAT}",
+    f"/sessions/%EF%BC%8E{CHAT}",
+    f"/sessions/{CHAT}",
+    "/healthz%0a",
+    "/v1/models%0a",
+    "/api/sessions%0a",
+    "/api/sessions%00",
+    "/api/sessions/",
+    "/api/sessions;a",
+    "/api//sessions",
+    "/api%2f..%2fapi%2fsessions",
+    "/api/admin/status%0a",
+    "/api/traces/..%2f..%2fsessions",
 ]
 
 
@@ -84,6 +146,17 @@ async def test_management_endpoints_are_not_reached_however_their_path_is_writte
     seen = {call.route for call in pair.server.requests if call.method != "GET"}
     assert not [route for route in seen if any(path in route for path in MANAGEMENT)]
     assert not [call.path for call in pair.server.requests if any(path in call.path for path in MANAGEMENT)]
+
+
+@pytest.mark.parametrize("target", NEARLY)
+async def test_what_is_nearly_an_endpoint_is_none_and_makes_no_session(pair: Pair, target: str) -> None:
+    calls = len(pair.server.calls)
+    for method in ("POST", "GET"):
+        status, _ = await _written(pair.gateway, method, target)
+        assert 400 <= status < 500, (method, status)
+    assert len(pair.server.calls) == calls
+    sessions = (await pair.gateway.agent.get("/api/sessions", params={"implicit": True})).json()["items"]
+    assert {session["session_id"] for session in sessions if not session["implicit"]} <= {"a"}
 
 
 @pytest.mark.parametrize("target", [CHAT, f"{CHAT}?x=/../sleep", f"/sessions/a{CHAT}", "/v1/chat/%63ompletions"])
