@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.control import Action, Command, EnginePause
 from adapters.detect import Configured, Question, Replies, Reply
 from adapters.openai_shape import Shape
 from adapters.plan import Plan
@@ -77,6 +78,10 @@ class Adapter(Protocol):
 
     def counted(self, reply: Reply) -> int | None:
         """The tokens that such a reply tells; None where it tells none."""
+        ...
+
+    def control(self, action: Action, mode: EnginePause, server: Server) -> Command:
+        """What to send a server so that it pauses (in this mode), goes on or empties its caches. Raises NotOffered."""
         ...
 
     def recognise(self, replies: Replies) -> Server | None:

@@ -12,7 +12,9 @@ from typing import ClassVar, Final
 
 from msgspec import Raw
 
+from adapters import dynamo_control
 from adapters.answer_shape import Chunk, ChunkChoice, WholeAnswer
+from adapters.control import Action, Command, EnginePause
 from adapters.detect import Question, Replies
 from adapters.draft import Draft, Flag
 from adapters.dynamo_features import (
@@ -154,6 +156,9 @@ class Dynamo(OpenAIEngine):
         [choice] = chunk.choices
         beside = ChunkChoice(choice.index, choice.fields, choice.delta, {NVEXT: nvext})
         return Chunk(chunk.root, (beside,), chunk.error, chunk.odd)
+
+    def control(self, action: Action, mode: EnginePause, server: Server) -> Command:
+        return dynamo_control.command(action, mode)
 
     def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         nvext = _opened(answer.root.get(NVEXT))

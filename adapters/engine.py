@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.control import Action, Command, EnginePause, NotOffered
 from adapters.detect import Configured, Question, Replies, Reply, listed_models
 from adapters.draft import Draft
 from adapters.errors import read_error
@@ -157,6 +158,9 @@ class OpenAIEngine:
                 added[feature] = [*changed, *(name for name in fields if name not in sent and name not in agents)]
         return added
 
+    def control(self, action: Action, mode: EnginePause, server: Server) -> Command:
+        raise NotOffered(f"{self.engine} has no way to {action} that this gateway knows")
+
     def recognise(self, replies: Replies) -> Server | None:
         models = listed_models(replies)
         if not any(model.owned_by in self.owners for model in models):
@@ -192,6 +196,7 @@ class OpenAIEngine:
             known=heard.known,
             context=heard.context,
         )
+        server = replace(server, weight_version=heard.weight_version)
         told = configured.version or configured.variant or configured.features
         return replace(server, known="configured") if told else server
 

@@ -22,3 +22,5 @@ class Server:
     known: Known = "assumed"
     context: int | None = None
     """The longest context in tokens of the models that it lists, prompt and answer together; null: not told."""
+    weight_version: str | None = None
+    """Of the weights that it had when it was asked, where it says so then."""

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
+from adapters import sglang_control
 from adapters.answer_shape import Chunk, WholeAnswer
+from adapters.control import Action, Command, EnginePause
 from adapters.detect import Question, Replies
 from adapters.draft import Draft, Flag
 from adapters.engine import CHAT, COMPLETIONS, OpenAIEngine
@@ -98,7 +100,11 @@ class Sglang(OpenAIEngine):
         return VARIANTS[variant] if variant in VARIANTS else super().features_of(version, variant)
 
     def recognise(self, replies: Replies) -> Server | None:
-        return super().recognise(replies) or (self.heard(replies) if is_sglang(replies) else None)
+        heard = super().recognise(replies) or (self.heard(replies) if is_sglang(replies) else None)
+        model = replies.get("/model_info")
+        if heard is None or model is None:
+            return heard
+        return replace(heard, weight_version=text(model.fields().get("weight_version")))
 
     def version_told(self, replies: Replies) -> str | None:
         info = replies.get("/server_info")
@@ -112,7 +118,7 @@ class Sglang(OpenAIEngine):
         if seen is None:
             return server
         table = self.features_of(server.version, seen.variant)
-        return self.server(
+        told = self.server(
             server.version,
             seen.variant,
             features=seen.features,
@@ -121,6 +127,7 @@ class Sglang(OpenAIEngine):
             known="probed",
             context=server.context,
         )
+        return replace(told, weight_version=server.weight_version)
 
     def plan(self, request: CanonicalRequest, server: Server, capture: Capture) -> Plan:
         draft = Draft(request, server)
@@ -134,6 +141,9 @@ class Sglang(OpenAIEngine):
 
     def open_answer(self, body: bytes, plan: Plan) -> WholeAnswer:
         return open_generated(body) if plan.path == GENERATE else super().open_answer(body, plan)
+
+    def control(self, action: Action, mode: EnginePause, server: Server) -> Command:
+        return sglang_control.command(action, mode)
 
     def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         if plan.path == GENERATE:

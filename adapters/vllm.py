@@ -11,7 +11,9 @@ from typing import ClassVar, Final
 
 from msgspec import Raw
 
+from adapters import vllm_control
 from adapters.answer_shape import WholeAnswer
+from adapters.control import Action, Command, EnginePause
 from adapters.detect import Question, Replies
 from adapters.draft import Draft, Flag
 from adapters.engine import OpenAIEngine, parse_version, path_of
@@ -130,6 +132,9 @@ class Vllm(OpenAIEngine):
 
     def counting(self, request: CanonicalRequest) -> Question | None:
         return super().counting(_with_thoughts(request))
+
+    def control(self, action: Action, mode: EnginePause, server: Server) -> Command:
+        return vllm_control.command(action, mode, server)
 
     def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         surface = read_surface(answer, plan)
