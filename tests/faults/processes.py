@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 _PROCESSES: Final = multiprocessing.get_context("forkserver")
+_IMPORTED: Final = ["gateway.app", "gateway.cli", "gateway.commands.serve", "storage.migrate", "uvicorn", "uvloop"]
 _STARTS_WITHIN_S: Final = 60.0
 _STOPS_WITHIN_S: Final = 60.0
 
@@ -79,7 +80,7 @@ class Gateway:
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         arguments = ("--port", str(self.port), "--ready-file", str(ready), *self.arguments)
-        _PROCESSES.set_forkserver_preload(["gateway.app", "gateway.cli", "gateway.commands.serve", "uvicorn"])
+        _PROCESSES.set_forkserver_preload(_IMPORTED)
         self._process = _PROCESSES.Process(target=_serve, args=(arguments, dict(self.environ), self.folder))
         self._process.start()
 
