@@ -100,8 +100,8 @@ async def _outages_of_postgres(folder: Path, count: int) -> Tally:
 
 
 def _outages(count: int) -> list[float]:
-    """Short ones, and from a full run on one of two minutes."""
-    return [1.5] * max(1, count // 10) + ([120.0] if count >= _FULL_RUN else [])
+    """Seconds of each. A full run begins with two minutes (a server stopped) and one (a server that hangs)."""
+    return ([120.0, 60.0] if count >= _FULL_RUN else []) + [1.5] * max(1, count // 10)
 
 
 async def _kills_while_locked(folder: Path, count: int) -> Tally:

@@ -69,7 +69,13 @@ async def _play(run: World, tally: Tally, outages: Sequence[tuple[Outage, float]
     slowest = max(heard.seconds for heard in run.heard)
     tally.expect(slowest < _TOO_LONG, f"a call took {slowest:.1f} s")
     tally.expect(depth > 0, "nothing was ever in the spool: this showed nothing")
-    tally.shown = {"calls": len(run.heard), "most in the spool": depth, "slowest call, s": f"{slowest:.1f}"}
+    longest = max(seconds for _, seconds in outages)
+    tally.shown = {
+        "longest outage, s": longest,
+        "calls": len(run.heard),
+        "most in the spool": depth,
+        "slowest call, s": f"{slowest:.1f}",
+    }
 
 
 async def _roll_out(run: World, tally: Tally, at: int, ended: asyncio.Event) -> None:
