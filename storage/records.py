@@ -248,6 +248,8 @@ class StoredBackend:
     """Names that are asked for, and what each is called there."""
     source: BackendSource = "api"
     state: BackendState = "serving"
+    control_urls: tuple[str, ...] = ()
+    """Where its engines are paused and go on, if that is not at `url`."""
 
 
 @dataclass(frozen=True, slots=True)

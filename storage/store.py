@@ -46,6 +46,7 @@ from storage.spool.spool import Spool
 from storage.upkeep import Upkeep
 from storage.usage import Usage
 from storage.waiters import deliver, fail, new_waiter, wait
+from storage.weights import Weights
 from storage.writer import Writer
 
 logger: Final = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class Store:
         self.upkeep = Upkeep(database, self._read, self._command, clock)
         self.keys = Keys(self._read, self._command, clock)
         self.audit = Audit(self._read, self._command)
+        self.weights = Weights(database, gateway_id, self._read, self._command)
 
     @classmethod
     def open(

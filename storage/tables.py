@@ -219,6 +219,7 @@ backends: Final = Table(
     Column("aliases", JSON, nullable=False),
     Column("source", Word, nullable=False),
     Column("state", Word, nullable=False),
+    Column("control_urls", Words, nullable=False),
 )
 
 keys: Final = Table(
@@ -254,4 +255,53 @@ audit: Final = Table(
     Column("request_id", Text),
     Column("gateway_id", Text),
     Index("ix_audit_at", "at"),
+)
+
+pauses: Final = Table(
+    "pauses",
+    metadata,
+    Column("pause_id", Text, primary_key=True),
+    Column("owner", Text),
+    # Null: all of them.
+    Column("backends", Words),
+    Column("mode", Word, nullable=False),
+    Column("move", Boolean, nullable=False),
+    Column("max_hold", Float),
+    Column("max_held", Integer, nullable=False),
+    Column("engine", Word),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("released", Words, nullable=False),
+)
+
+gates: Final = Table(
+    "gates",
+    metadata,
+    Column("gateway_id", Text, primary_key=True),
+    Column("told_at", UtcDateTime, nullable=False),
+    Column("pauses", Words, nullable=False),
+    Column("in_flight", JSON, nullable=False),
+    Column("held", JSON, nullable=False),
+)
+
+weights: Final = Table(
+    "weights",
+    metadata,
+    Column("backend", Text, primary_key=True),
+    Column("weight_version", Text, nullable=False),
+    Column("source", Word, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+)
+
+weight_events: Final = Table(
+    "weight_events",
+    metadata,
+    Column("event_id", Text, primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("backend", Text, nullable=False),
+    Column("weight_version", Text, nullable=False),
+    Column("previous", Text),
+    Column("source", Word, nullable=False),
+    Column("gateway_id", Text),
+    Index("ix_weight_events_at", "at", "event_id"),
 )

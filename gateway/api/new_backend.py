@@ -49,6 +49,8 @@ class NewBackend(Strict):
     """The folder of the model's tokenizer on the gateway's machine, for a backend that gives text alone."""
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
+    control_urls: Annotated[tuple[Annotated[Label, AfterValidator(_bare_url)], ...], Field(max_length=256)] = ()
+    """Where its engines are paused and go on, if that is not at `url`: of a router, the servers behind it."""
     weight: Weight = 1.0
     """Its share of sessions, held against the others'."""
     aliases: ModelAliases = Field(default_factory=dict)
@@ -57,7 +59,8 @@ class NewBackend(Strict):
 
 async def backend_of(named: NewBackend, *, environ: Mapping[str, str], own: Collection[tuple[str, int]]) -> Backend:
     """The backend, not yet asked. Raises InvalidRequest."""
-    await check_backend_url(named.url, own=own)
+    for url in (named.url, *named.control_urls):
+        await check_backend_url(url, own=own)
     key = _key(named.api_key_env, environ)
     return Backend(BackendSettings(**named.model_dump(exclude_none=True), api_key=key), source="api")
 
@@ -75,6 +78,7 @@ def stored(settings: BackendSettings) -> StoredBackend:
         api_key_env=settings.api_key_env,
         weight=settings.weight,
         aliases=dict(settings.aliases),
+        control_urls=settings.control_urls,
     )
 
 

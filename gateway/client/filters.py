@@ -190,6 +190,8 @@ class BackendFields(TypedDict, total=False):
     api_key_env: str
     weight: float
     aliases: Mapping[str, str]
+    control_urls: Sequence[str]
+    """Where its engines are paused and go on, if that is not at the backend's own URL."""
 
 
 _NAMES: Final = {

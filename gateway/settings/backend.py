@@ -27,9 +27,7 @@ _ITEM: Final = "|"
 def _names(aliases: Mapping[str, str]) -> Mapping[str, str]:
     for asked, served in aliases.items():
         if not asked.strip() or not served.strip():
-            raise ValueError(
-                "an alias is a name that is asked for and the model's name there: neither is empty"
-            )
+            raise ValueError("an alias is a name that is asked for and the model's name there: neither is empty")
     return aliases
 
 
@@ -60,6 +58,8 @@ class BackendSettings(BaseModel):
     """Of the sessions it gets its share by this."""
     aliases: Aliases = {}
     """Names that agents may ask for beside its models' own, and the model that each is there."""
+    control_urls: tuple[str, ...] = ()
+    """Where its engines are paused and go on, if that is not at `url`: of a router, the servers behind it."""
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """Never written down: read from `api_key_env` when the settings are."""
 
@@ -96,7 +96,12 @@ class BackendSettings(BaseModel):
         path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
         return f"{parts.scheme.lower()}://{parts.netloc.lower()}{path}"
 
-    @field_validator("features", "models", mode="before")
+    @field_validator("control_urls", mode="after")
+    @classmethod
+    def _bare_control_urls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(cls._bare_url, value))
+
+    @field_validator("features", "models", "control_urls", mode="before")
     @classmethod
     def _split_list(cls, value: object) -> object:
         return tuple(item.strip() for item in value.split(_ITEM) if item.strip()) if isinstance(value, str) else value

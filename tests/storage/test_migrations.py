@@ -22,6 +22,7 @@ from storage.parents import unpack
 from storage.records import EndedQuery, StoredBackend
 from storage.store import Store
 from storage.tables import traces
+from storage.weights import StoredPause
 from tests.postgres import Postgres
 from tests.storage.behind import behind
 from tests.storage.examples import NOON, call
@@ -143,6 +144,16 @@ async def _a_backend_serves_on_and_can_be_drained(store: Store) -> None:
     assert await store.backends() == (replace(before, state="draining"),)
 
 
+_WEIGHTED_BACKEND = _BACKEND | {"weight": 2.0, "aliases": {}, "source": "api", "state": "serving"}
+
+
+async def _a_backend_can_be_paused(store: Store) -> None:
+    assert [(backend.weight, backend.control_urls) for backend in await store.backends()] == [(2.0, ())]
+    pause = StoredPause("p", None, ("a",), "hold", False, None, 1, None, NOON, NOON)
+    assert (await store.weights.pause(pause, 60.0)).covers("a")
+    assert [known.pause_id for known in (await store.weights.known()).pauses] == ["p"]
+
+
 UPGRADES = [
     Upgrade(
         "0001",
@@ -165,6 +176,7 @@ UPGRADES = [
     Upgrade("0005", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _the_next_turn_is_one_more_than_there_are),
     Upgrade("0006", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _a_key_can_be_made_and_is_heard_of),
     Upgrade("0007", {"backends": [_BACKEND]}, _a_backend_serves_on_and_can_be_drained),
+    Upgrade("0008", {"backends": [_WEIGHTED_BACKEND]}, _a_backend_can_be_paused),
 ]
 
 

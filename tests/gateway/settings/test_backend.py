@@ -62,7 +62,7 @@ def test_a_pasted_base_url_loses_its_version_and_keeps_its_prefix(pasted: str, u
         ("http://host/#a", "query or fragment"),
         ("http://ho st/", "white space"),
         ("http://host,engin=vllm", "did you mean engine?"),
-        ("http://host,zzz=1", "known are aliases, api_key_env, engine, features"),
+        ("http://host,zzz=1", "known are aliases, api_key_env, control_urls, engine, features"),
         ("http://host,api_key=sk-1", "did you mean api_key_env?"),
         ("http://host,weight=0", "greater than 0"),
         ("http://host,weight=inf", "finite number"),
