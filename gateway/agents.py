@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi import headers_of, send_whole
@@ -15,6 +14,7 @@ from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.intake import Intake
 from gateway.proxy import Proxy, request_id_of
 from gateway.refusals import MethodNotAllowed, NotFound, Refusal
+from gateway.routes import CallRoute
 from gateway.sessions import Sessions
 from gateway.token_counter import TokenCounter
 from storage.ids import new_id
@@ -22,6 +22,7 @@ from storage.ids import new_id
 # An agent's base_url is the gateway's own, or that of one session.
 # The first match counts, and most calls name their session.
 _PREFIXES = ("/sessions/{session_id}", "")
+_MODELS = "/v1/models"
 
 
 class AgentEndpoint:
@@ -63,7 +64,7 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1000})
         return
-    known = ", ".join([*ENDPOINTS, *COUNTERS, "/v1/models", "/api", "/docs"])
+    known = ", ".join([*ENDPOINTS, *COUNTERS, _MODELS, "/api", "/docs"])
     await refuse(scope, send, NotFound(f"There is nothing at {scope['path']}. There is {known}."))
 
 
@@ -89,9 +90,14 @@ async def _send_json(
 
 def agent_routes(
     proxy: Proxy, intake: Intake, sessions: Sessions, counter: TokenCounter, list_models: Callable[[], Awaitable[bytes]]
-) -> list[BaseRoute]:
+) -> list[CallRoute]:
     endpoints: dict[str, ASGIApp] = {path: AgentEndpoint(proxy, dialect) for path, dialect in ENDPOINTS.items()}
     for path, dialect in COUNTERS.items():
         endpoints[path] = CountTokensEndpoint(dialect, sessions, counter, intake)
-    endpoints["/v1/models"] = ModelsEndpoint(sessions, list_models)
-    return [Route(prefix + path, endpoint) for prefix in _PREFIXES for path, endpoint in endpoints.items()]
+    endpoints[_MODELS] = ModelsEndpoint(sessions, list_models)
+    methods = {_MODELS: "GET"}
+    return [
+        CallRoute(prefix + path, endpoint, methods.get(path, "POST"))
+        for prefix in _PREFIXES
+        for path, endpoint in endpoints.items()
+    ]

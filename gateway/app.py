@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from starlette.routing import BaseRoute, Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Router
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.admission import Admission
 from gateway.agents import agent_routes, not_found, refuse
-from gateway.api.app import create_api, mounted
+from gateway.api.app import create_api
 from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts
 from gateway.backends import Backends
@@ -21,6 +21,7 @@ from gateway.detection import Detection
 from gateway.dialects.table import COUNTERS, ENDPOINTS
 from gateway.dispatch import TRIES, Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
+from gateway.exposure import check_exposure
 from gateway.followed_backends import Followed, followed
 from gateway.habits.budgets import Budgets
 from gateway.habits.habits import Habits
@@ -28,13 +29,15 @@ from gateway.habits.retries import Retries
 from gateway.health import Endpoint, Health, Notice
 from gateway.intake import Intake, IntakeSettings
 from gateway.introduction import introduced
+from gateway.keys import Callers, KeyRing
 from gateway.known_backends import known_backends
 from gateway.models import list_models
 from gateway.patience import Patience
+from gateway.planes import Planes
 from gateway.proxy import Proxy, ProxySettings
 from gateway.refusals import Defect
-from gateway.request_id import WithRequestId
 from gateway.retokenizer import Retokenizer
+from gateway.routes import Door, Page
 from gateway.sessions import Sessions
 from gateway.settings import Settings
 from gateway.token_counter import TokenCounter
@@ -51,7 +54,7 @@ class Gateway:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = environ
-        self._app: ASGIApp | None = None
+        self._app: Planes | None = None
         self._lifespan = Router(lifespan=self._opened)
         self._notice = Notice()
 
@@ -64,15 +67,16 @@ class Gateway:
         """Somebody asks `/readyz`, and will send no more calls once that says no."""
         return self._notice.is_watched_for
 
+    def doors(self) -> list[Door]:
+        """Every route, and what it needs. Once the lifespan has begun."""
+        assert self._app is not None
+        return self._app.doors()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
             return
         assert self._app is not None, "the server has to run the lifespan before it serves"
-        if scope["path"].endswith("\n") and not scope["path"].startswith("/api"):
-            # Python's `$` matches before a line end too, and so does every pattern of Starlette's.
-            await not_found(scope, receive, send)
-            return
         started = False
 
         async def watched(message: Message) -> None:
@@ -102,10 +106,11 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None) -> 
 
 
 @asynccontextmanager
-async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice) -> AsyncIterator[ASGIApp]:
+async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice) -> AsyncIterator[Planes]:
     """A gateway that serves for as long as the context is open.
 
-    Raises StorageError where its database can't be opened, TokenizerUnavailable where a configured tokenizer can't.
+    Raises StorageError where its database can't be opened, TokenizerUnavailable where a configured tokenizer can't;
+    Exposed where others could use it without a key.
     """
     async with AsyncExitStack() as stack:
         gateway_id = new_id()
@@ -122,8 +127,14 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
         backends = Backends(await known_backends(settings, store, environ), detection)
         stack.push_async_callback(backends.close)
         patience = Patience()
-        infer_keys = [key.get_secret_value() for key in settings.keys]
-        sessions = Sessions(store, infer_keys=infer_keys, shared=store.shared, patience=patience)
+        ring = KeyRing(
+            [key.get_secret_value() for key in settings.keys],
+            settings.admin_key.get_secret_value() if settings.admin_key is not None else None,
+        )
+        callers = Callers(ring, store.keys, shared=store.shared, patience=patience)
+        await stack.enter_async_context(callers.followed())
+        check_exposure(settings, ring)
+        sessions = Sessions(store, callers=callers, shared=store.shared, patience=patience)
         stack.callback(sessions.close)
         counters = Counters()
         retokenizer = Retokenizer()
@@ -177,7 +188,7 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
             Admission(
                 max_calls=settings.max_calls,
                 max_calls_per_key=settings.max_calls_per_key,
-                agent_keys=[key.get_secret_value() for key in settings.keys],
+                ring=ring,
             ),
         )
         counter = TokenCounter(backends, upstream, retokenizer, patience=settings.detect_timeout)
@@ -187,6 +198,7 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
             ApiParts(
                 store=store,
                 sessions=sessions,
+                callers=callers,
                 backends=backends,
                 tokenizers=retokenizer,
                 settings=settings,
@@ -197,11 +209,15 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
                 stopping=lambda: notice.given,
             )
         )
-        pages: list[BaseRoute] = [
-            Route("/healthz", Endpoint(list)),
-            Route("/readyz", Endpoint(health.problems)),
+        pages = [
+            Page("/healthz", Endpoint(list)),
+            Page("/readyz", Endpoint(health.problems)),
             *documentation_routes(api, [*ENDPOINTS, *COUNTERS, "/v1/models"]),
         ]
-        others = WithRequestId(Router(pages, redirect_slashes=False, default=not_found))
-        calls: list[BaseRoute] = [*agent_routes(proxy, intake, sessions, counter, models), mounted(api)]
-        yield Router(calls, redirect_slashes=False, default=others)
+        yield Planes(
+            calls=agent_routes(proxy, intake, sessions, counter, models),
+            api=api,
+            pages=pages,
+            otherwise=not_found,
+            admin_port=settings.admin_port,
+        )

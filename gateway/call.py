@@ -13,6 +13,7 @@ from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Choice, Error, Purpose, RecordedRequest, Sampling, Session, Status, Trace
 from adapters.token_ids import TokenIds
+from adapters.weights import UNNAMED, named
 from gateway.dialects.dialect import Dialect, Responder
 from gateway.habits.sampling import sampling_of
 
@@ -63,6 +64,8 @@ class Call:
     backend: str | None = None
     weight_version: str | None = None
     """The backend's when the call was dispatched. What the engine says of the answer itself wins over it."""
+    held_s: float = 0.0
+    """How long it waited for a paused backend."""
     attempts: list[Attempt] = field(default_factory=list)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started: float = field(default_factory=time.monotonic)
@@ -72,6 +75,8 @@ class Call:
     settled: bool = False
     """Its end is known and being recorded; an agent that goes away now changes nothing."""
     client_gone: bool = False
+    trace: Trace | None = None
+    """What the call has become, once that is known."""
     _recorded: RecordedRequest | None = None
     _responder: Responder | None = None
     _sampling: tuple[Plan | None, Sampling] | None = None
@@ -91,6 +96,9 @@ class Call:
     def elapsed_ms(self) -> float:
         return (time.monotonic() - self.started) * 1000.0
 
+    def was_held(self, seconds: float) -> None:
+        self.held_s += seconds
+
     def running(self) -> Trace:
         """The trace as it stands before the backend is called."""
         return Trace(status="running", **self._facts())
@@ -104,7 +112,7 @@ class Call:
             facts["fidelity_reason"] = "no answer was received"
         else:
             facts |= self._told(outcome)
-        return Trace(
+        self.trace = Trace(
             status=status,
             http_status=http_status,
             error=error,
@@ -113,6 +121,7 @@ class Call:
             duration_ms=self.elapsed_ms(),
             **facts,
         )
+        return self.trace
 
     def _facts(self) -> dict[str, Any]:
         """What is known of the call itself, as arguments of a `Trace`."""
@@ -145,6 +154,8 @@ class Call:
             told["aux_rule"] = self.aux_rule
         if self.not_looked_up:
             told["not_looked_up"] = list(self.not_looked_up)
+        if self.held_s:
+            told["held_s"] = round(self.held_s, 3)
         return told
 
     def _recorded_request(self) -> RecordedRequest:
@@ -162,11 +173,15 @@ class Call:
         """What the backend's answer told, as arguments of a `Trace`."""
         completion, verdict = outcome.completion, outcome.verdict
         prompt = completion.prompt_token_ids
+        choices = named(completion.choices, self.weight_version)
+        version = _spanned(choices) or completion.weight_version
+        if version is None or (version == UNNAMED and self.weight_version is not None):
+            version = self.weight_version
         return {
             "served_model": completion.served_model,
-            "weight_version": _spanned(completion.choices) or completion.weight_version or self.weight_version,
+            "weight_version": version,
             "prompt_token_ids": self._sent_prompt() if prompt is None else prompt,
-            "choices": completion.choices,
+            "choices": choices,
             "usage": completion.usage,
             "usage_estimated": completion.usage_estimated,
             "fidelity": verdict.fidelity,

@@ -23,7 +23,7 @@ from gateway.earlier import earlier_calls, parsed
 from gateway.exchange import Exchange, ExchangeParts
 from gateway.habits.harness import harness_of
 from gateway.intake import Intake
-from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal, TooManyCalls
+from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -61,8 +61,8 @@ class Proxy:
             keepalive_interval=self._settings.keepalive_interval,
         )
         self._parts.counters.in_flight += 1
-        key = self._admission.key_of(headers)
-        crowded = self._admission.enter(key)
+        holder = self._admission.holder(headers)
+        crowded = self._admission.enter(holder)
         call: Call | None = None
         try:
             call = await self._open(dialect, scope, headers, trace_id, request_id)
@@ -81,7 +81,7 @@ class Proxy:
             answer.close()
             self._parts.counters.in_flight -= 1
             if crowded is None:
-                self._admission.leave(key)
+                self._admission.leave(holder, call.trace if call is not None else None)
             if call is not None and call.body is not None:
                 self._intake.release(len(call.body))
 
@@ -105,7 +105,7 @@ class Proxy:
             not_looked_up=["session"] if resolved.provisional else [],
         )
 
-    async def _turn_away(self, call: Call, answer: AgentAnswer, crowded: TooManyCalls) -> None:
+    async def _turn_away(self, call: Call, answer: AgentAnswer, crowded: Refusal) -> None:
         """Of a session its trace says so; a call that has none would only bring more to write."""
         if call.session.implicit:
             raise crowded

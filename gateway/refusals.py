@@ -116,6 +116,19 @@ class TooManyCalls(Refusal):
     retry_after = 1
 
 
+class RateLimited(Refusal):
+    """The key has used what it may use in a minute."""
+
+    status = 429
+    code = "rate_limit_exceeded"
+    retry = True
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        """In seconds."""
+        super().__init__(f"{message} Try again in {retry_after} s.")
+        self.retry_after = retry_after
+
+
 class TooManyBytes(Refusal):
     """The bodies of all requests together are as large as they may be."""
 

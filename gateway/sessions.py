@@ -11,14 +11,14 @@ import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Protocol, TypeVar, Unpack
 
 from adapters.schema import Error, Reward, Session, SessionStatus
-from gateway.keys import KeyRing, digest, is_session_key, keys_in, new_session_key
+from gateway.keys import Callers, KeyRing, digest, is_session_key, keys_in, new_session_key
 from gateway.patience import Patience
 from gateway.refusals import (
     Forbidden,
@@ -86,13 +86,13 @@ class _Entry:
 
 
 class Sessions:
-    """Sessions by id and by key. `infer_keys` are the agents' keys; with none, every caller may infer."""
+    """Sessions by id and by key. Where `callers` has no agents' keys, every caller may infer."""
 
     def __init__(
         self,
         store: SessionStore,
         *,
-        infer_keys: Collection[str] = (),
+        callers: Callers | None = None,
         shared: bool = False,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -101,7 +101,7 @@ class Sessions:
         self._store = store
         self._fresh = _FRESH_SECONDS_SHARED if shared else _FRESH_SECONDS
         self._patience = patience or Patience()
-        self._infer_keys = KeyRing(infer_keys)
+        self._callers = callers or Callers(KeyRing())
         self._clock = clock
         self._by_id: OrderedDict[str, _Entry] = OrderedDict()
         self._id_by_key: OrderedDict[bytes, str] = OrderedDict()
@@ -231,12 +231,20 @@ class Sessions:
             raise Forbidden("The keys in `authorization` and `x-api-key` belong to different sessions.")
         if own:
             return own.pop()
-        if self._infer_keys and not any(map(self._infer_keys.has, keys)):
-            wrong = "The API key is not one of this gateway's." if keys else "No API key was sent."
+        await self._check_may_infer(keys)
+        return None
+
+    async def _check_may_infer(self, keys: Sequence[str]) -> None:
+        callers = [caller for key in keys if (caller := await self._callers.find(key)) is not None]
+        if any("infer" in caller.scopes for caller in callers):
+            return
+        if callers:
+            callers[0].check("infer")
+        if self._callers.ring.needs_agents_keys:
+            wrong = "The API key is not one of this gateway's, or is over." if keys else "No API key was sent."
             raise Unauthorized(
                 f"{wrong} Send an agent's key, or a session's own, as `authorization: Bearer` or `x-api-key`."
             )
-        return None
 
     async def _find_or_make(self, session_id: str) -> Resolved:
         entry = self._by_id.get(session_id)

@@ -15,6 +15,7 @@ from gateway.api.backend_url import host_and_port
 from gateway.api.listing import json_answer
 from gateway.api.new_backend import NewBackend, backend_of, stored
 from gateway.api.parts import ApiParts, Parts
+from gateway.api.scoped import needs
 from gateway.backends import BackendExists
 from gateway.settings import Settings, redacted
 from gateway.upstream import UpstreamError
@@ -22,7 +23,7 @@ from gateway.version import gateway_version
 from storage.errors import StorageError
 from storage.records import GatewayHeard, StoreCounts
 
-router = APIRouter(prefix="/admin", tags=["administration"])
+router = APIRouter(prefix="/admin", tags=["administration"], dependencies=[needs("admin")])
 
 BackendName = Annotated[str, Path(description="The backend's name, which may have slashes in it.")]
 

@@ -11,10 +11,11 @@ from fastapi import APIRouter, Path, Response
 from gateway.api.encoding import encode
 from gateway.api.listing import JSON
 from gateway.api.parts import Parts
+from gateway.api.scoped import needs
 from gateway.sessions import check_session_id
 from storage.samples.agents import AgentCalls, agents_of
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(tags=["sessions"], dependencies=[needs("trace:read")])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,27 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Mount
 
-from gateway.api import admin, agents, claims, drift, export, groups, rewards, samples, sessions, storage, traces
+from gateway.api import (
+    admin,
+    agents,
+    audit,
+    claims,
+    drift,
+    export,
+    groups,
+    keys,
+    rewards,
+    samples,
+    sessions,
+    storage,
+    traces,
+)
+from gateway.api.auditing import Auditor
 from gateway.api.auth import Guard
 from gateway.api.edge import Edge
 from gateway.api.parts import ApiParts
 from gateway.api.problem import MEDIA_TYPE, Problem
+from gateway.api.scoped import scope_of
 from gateway.refusals import NotFound
 from gateway.version import gateway_version
 
@@ -31,6 +47,8 @@ _ROUTERS: Final = (
     drift.router,
     admin.router,
     storage.router,
+    keys.router,
+    audit.router,
 )
 _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
@@ -55,14 +73,16 @@ def create_api(parts: ApiParts) -> FastAPI:
     app.state.parts = parts
     for router in _ROUTERS:
         app.include_router(router)
-    guard = Guard(
-        admin_key=settings.admin_key.get_secret_value() if settings.admin_key is not None else None,
-        infer_keys=[key.get_secret_value() for key in settings.keys],
-        sessions=parts.sessions,
-        listens_on=settings.host,
-    )
-    app.add_middleware(Edge, guard=guard)
+    for route in routes():
+        scope_of(route)  # Raises: better no gateway than one with a route that anyone may use.
+    guard = Guard(callers=parts.callers, sessions=parts.sessions, listens_on=settings.listens_on)
+    app.add_middleware(Edge, guard=guard, auditor=Auditor(parts.store.audit, parts.gateway_id))
     return app
+
+
+def routes() -> list[APIRoute]:
+    """All of `/api`, without that prefix."""
+    return [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 
 
 def mounted(api: FastAPI) -> Mount:
@@ -86,5 +106,4 @@ async def _to_the_edge(request: Request, exc: Exception) -> NoReturn:
 
 def _methods(path: str) -> list[str]:
     """The methods that a path has."""
-    routes = (route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
-    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
+    return sorted({method for route in routes() if route.path_regex.match(path) for method in route.methods or ()})

@@ -11,9 +11,10 @@ from adapters.schema import Purpose
 from gateway.api.inputs import GroupSize, Label, Limit, RunId, Statuses, Strict, Wait
 from gateway.api.listing import json_answer, with_news
 from gateway.api.parts import Parts
+from gateway.api.scoped import needs
 from storage.records import Claim, ClaimRequest, Page, Unit
 
-router = APIRouter(prefix="/claims", tags=["claims"])
+router = APIRouter(prefix="/claims", tags=["claims"], dependencies=[needs("trace:read")])
 
 ClaimId = Annotated[str, Path(max_length=128)]
 Lease = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]

@@ -13,14 +13,14 @@ from threading import Lock
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from gateway.api.encoding import encode
 from gateway.api.listing import JSON
 from gateway.api.openapi import openapi
+from gateway.routes import Page
 
 
-def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[BaseRoute]:
+def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[Page]:
     """`/docs` and `/openapi.json`, and what leads there, for the root application."""
     document = _Document(app, tuple(agent_endpoints))
     page = files("gateway.api").joinpath("docs.html").read_bytes()
@@ -40,10 +40,10 @@ def documentation_routes(app: FastAPI, agent_endpoints: Iterable[str]) -> list[B
         return Response(await asyncio.to_thread(document.json), media_type=JSON)
 
     return [
-        Route("/", to_docs),
-        Route("/api", to_docs),
-        Route("/docs", docs),
-        Route("/openapi.json", document_itself),
+        Page("/", to_docs),
+        Page("/api", to_docs),
+        Page("/docs", docs),
+        Page("/openapi.json", document_itself),
     ]
 
 

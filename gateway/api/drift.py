@@ -13,6 +13,7 @@ from adapters.schema import Session
 from gateway.api.encoding import encode
 from gateway.api.listing import JSON
 from gateway.api.parts import ApiParts, Parts
+from gateway.api.scoped import needs
 from gateway.api.sessions import ChosenSessions
 from gateway.backends import UnknownBackend
 from gateway.dialects.recorded import requests_of
@@ -21,7 +22,7 @@ from gateway.text_encoder import TokenizerUnavailable
 from storage.records import SessionQuery
 from storage.samples.drift import AgentDrift, Decode, SessionDrift, Summary, drift_of
 
-router = APIRouter(tags=["drift"])
+router = APIRouter(tags=["drift"], dependencies=[needs("trace:read")])
 
 _LONGEST_S: Final = 10.0
 """After so long a page ends, so that nobody's patience does."""

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.api.auditing import Auditor
 from gateway.api.auth import Guard
 from gateway.api.encoding import encode
 from gateway.api.problem import MEDIA_TYPE, Problem, UnsupportedMediaType, defect, headers_for, problem_of
+from gateway.api.scoped import CALLER
 from gateway.asgi import BodyTooLarge, ClientGone, headers_of, read_body, send_whole
 from gateway.proxy import request_id_of
-from gateway.refusals import Late, TooLarge
+from gateway.refusals import Late, NotFound, TooLarge
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
 
+ADMINISTRATION_ELSEWHERE: Final = "rollout_gateway.administration_elsewhere"
+"""In the ASGI scope of what came to the agents' listener, where administration has one of its own."""
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _BODY_SECONDS = 30.0
 
@@ -24,9 +30,10 @@ _BODY_SECONDS = 30.0
 class Edge:
     """Middleware around the FastAPI application. Nothing of a request is read before the guard has let it in."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, guard: Guard, auditor: Auditor) -> None:
         self._app = app
         self._guard = guard
+        self._auditor = auditor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,7 +43,9 @@ class Edge:
         request_id = request_id_of(headers) or new_id()
         answer = _Answer(send, request_id)
         try:
-            await self._guard.check(scope, headers)
+            _check_listener(scope)
+            scope[CALLER] = await self._guard.caller(scope, headers)
+            answer.before = partial(self._auditor.note, scope, request_id=request_id)
             body = await _body(receive, headers)
             await self._app(scope, _Replay(body, receive), answer)
         except ClientGone:
@@ -65,9 +74,13 @@ class _Answer:
             (b"x-content-type-options", b"nosniff"),
         ]
         self.started = False
+        self.before: Callable[[int], Awaitable[None]] | None = None
+        """What is done before it begins, once its status is known."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            if self.before is not None:
+                await self.before(message["status"])
             self.started = True
             message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
         await self._send(message)
@@ -85,6 +98,12 @@ class _Replay:
             return await self._receive()
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
+
+
+def _check_listener(scope: Scope) -> None:
+    """Raises NotFound."""
+    if scope.get(ADMINISTRATION_ELSEWHERE, False) and f"{scope['path']}/".startswith("/api/admin/"):
+        raise NotFound(f"There is nothing at {scope['path']}: this gateway is administered at a listener of its own.")
 
 
 async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:

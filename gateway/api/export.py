@@ -14,12 +14,13 @@ from gateway.api.inputs import Limit, separated
 from gateway.api.parts import Parts
 from gateway.api.rows import SampleRows, Walk
 from gateway.api.sample_filters import EndedFilters
+from gateway.api.scoped import needs
 from gateway.api.trace_file import trace_file
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import FileFormat
 from storage.records import EndedQuery, TraceQuery
 
-router = APIRouter(tags=["samples"])
+router = APIRouter(tags=["samples"], dependencies=[needs("trace:read")])
 
 _ENDED: Final[tuple[EndedStatus, ...]] = get_args(EndedStatus)
 _TRACE: Final[tuple[Status, ...]] = get_args(Status)

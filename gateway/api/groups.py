@@ -10,9 +10,10 @@ from fastapi import APIRouter, Query, Request, Response
 from gateway.api.inputs import Cursor, GroupSize, Limit, RunId, Strict, Wait
 from gateway.api.listing import complete_page, json_answer
 from gateway.api.parts import Parts
+from gateway.api.scoped import needs
 from storage.records import PAGE_LIMIT, Group, GroupQuery
 
-router = APIRouter(tags=["groups"])
+router = APIRouter(tags=["groups"], dependencies=[needs("trace:read")])
 
 
 class GroupFilters(Strict):

@@ -14,9 +14,12 @@ from adapters.schema import Session, Trace
 from adapters.token_ids import TokenIds
 from gateway.backends import Backends
 from gateway.exchange import Counters
+from gateway.keys import Callers
 from gateway.patience import Patience
 from gateway.sessions import Sessions
 from gateway.settings import Settings
+from storage.audit import Audit
+from storage.keys import Keys
 from storage.records import (
     Claim,
     ClaimRequest,
@@ -50,6 +53,10 @@ class ApiStore(Protocol):
     async def gateways(self) -> tuple[GatewayHeard, ...]: ...
     @property
     def upkeep(self) -> Upkeep: ...
+    @property
+    def keys(self) -> Keys: ...
+    @property
+    def audit(self) -> Audit: ...
     async def add_backend(self, backend: StoredBackend) -> None: ...
     async def remove_backend(self, name: str) -> bool: ...
     async def complete(self) -> bool: ...
@@ -74,6 +81,7 @@ class ApiParts:
 
     store: ApiStore
     sessions: Sessions
+    callers: Callers
     backends: Backends
     tokenizers: Tokenizers
     settings: Settings

@@ -15,6 +15,7 @@ from gateway.api.inputs import JsonObject, Label, Strict
 from gateway.api.listing import json_answer
 from gateway.api.parts import Parts
 from gateway.api.problem import OtherTrace, TraceNotFound
+from gateway.api.scoped import needs
 from gateway.sessions import check_session_id
 from storage.ids import new_id
 from storage.samples.rewards import current, total
@@ -68,7 +69,7 @@ class RewardList:
     complete: bool = True
 
 
-@router.post("/sessions/{session_id}/rewards", response_model=RewardList)
+@router.post("/sessions/{session_id}/rewards", response_model=RewardList, dependencies=[needs("reward:write")])
 async def add_rewards(session_id: Annotated[str, Path()], body: OneOrMore, parts: Parts) -> Response:
     """Tell one reward or a list of them, which is taken whole or not at all; of a session that is open or has ended.
 
@@ -78,13 +79,13 @@ async def add_rewards(session_id: Annotated[str, Path()], body: OneOrMore, parts
     return json_answer(_listed(await parts.sessions.reward(check_session_id(session_id), told)))
 
 
-@router.get("/sessions/{session_id}/rewards", response_model=RewardList)
+@router.get("/sessions/{session_id}/rewards", response_model=RewardList, dependencies=[needs("trace:read")])
 async def list_rewards(session_id: Annotated[str, Path()], parts: Parts) -> Response:
     """All that were told of the session and of its traces: which of them count, and what they come to."""
     return json_answer(_listed(await parts.sessions.get(check_session_id(session_id))))
 
 
-@router.post("/traces/{trace_id}/rewards", response_model=RewardList)
+@router.post("/traces/{trace_id}/rewards", response_model=RewardList, dependencies=[needs("reward:write")])
 async def add_trace_rewards(trace_id: Annotated[str, Path(max_length=128)], body: OneOrMore, parts: Parts) -> Response:
     """Tell rewards of one call; the answer has all of its session."""
     told = _each(body)

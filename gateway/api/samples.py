@@ -18,13 +18,14 @@ from gateway.api.listing import JSON, with_news
 from gateway.api.parts import ApiParts, Parts
 from gateway.api.rows import Reader, SampleRows, Walk, WholeSession, each
 from gateway.api.sample_filters import SampleFields, SampleFilters
+from gateway.api.scoped import needs
 from gateway.api.streaming import streamed
 from gateway.sessions import check_session_id
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import encode_row
 from storage.samples.sample import Sample
 
-router = APIRouter(tags=["samples"])
+router = APIRouter(tags=["samples"], dependencies=[needs("trace:read")])
 
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """A page ends with the sessions that bring it to so many bytes, so that a JSON parser can hold it."""

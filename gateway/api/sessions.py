@@ -29,6 +29,7 @@ from gateway.api.limits import Budgets, PinnedSampling
 from gateway.api.listing import JSON, complete_page, json_answer
 from gateway.api.parts import Parts
 from gateway.api.rewards import MOST_AT_ONCE, NewReward, told_now
+from gateway.api.scoped import AskedBy, needs
 from gateway.sessions import SESSION_ID_PATTERN, check_session_id
 from storage.ids import new_id
 from storage.records import PAGE_LIMIT, SessionChanges, SessionQuery
@@ -104,7 +105,7 @@ class SessionPage:
     complete: bool
 
 
-@router.post("", status_code=201, response_model=CreatedSession)
+@router.post("", status_code=201, response_model=CreatedSession, dependencies=[needs("session:write")])
 async def create_session(body: NewSession, request: Request, parts: Parts) -> Response:
     """Make a session; the answer has the `base_url` and the key for its agent."""
     wanted = Session(created_at=datetime.now(UTC), **(body.model_dump() | {"session_id": body.session_id or new_id()}))
@@ -114,7 +115,7 @@ async def create_session(body: NewSession, request: Request, parts: Parts) -> Re
     return json_answer(CreatedSession(**values, base_url=base_url, key=key), 201)
 
 
-@router.get("", response_model=SessionPage)
+@router.get("", response_model=SessionPage, dependencies=[needs("trace:read")])
 async def list_sessions(filters: Annotated[SessionFilters, Query()], request: Request, parts: Parts) -> Response:
     """Sessions by the time of their making."""
     query = filters.query()
@@ -123,12 +124,12 @@ async def list_sessions(filters: Annotated[SessionFilters, Query()], request: Re
     return Response(await asyncio.to_thread(encode, told), media_type=JSON)
 
 
-@router.get("/{session_id}", response_model=Session)
+@router.get("/{session_id}", response_model=Session, dependencies=[needs("trace:read")])
 async def read_session(session_id: SessionId, parts: Parts) -> Response:
     return json_answer(await parts.sessions.get(check_session_id(session_id)))
 
 
-@router.patch("/{session_id}", response_model=Session)
+@router.patch("/{session_id}", response_model=Session, dependencies=[needs("session:write")])
 async def change_session(session_id: SessionId, body: SessionFields, parts: Parts) -> Response:
     """Change what the body names; `metadata` is replaced whole."""
     check_session_id(session_id)
@@ -138,15 +139,20 @@ async def change_session(session_id: SessionId, body: SessionFields, parts: Part
     return json_answer(await parts.sessions.change(session_id, **changes))
 
 
-@router.post("/{session_id}/finish", response_model=Session)
-async def finish_session(session_id: SessionId, parts: Parts, body: Ending | None = None) -> Response:
-    """End a session, with its rewards where they are known: it takes no more calls. Later rewards are welcome too."""
+@router.post("/{session_id}/finish", response_model=Session, dependencies=[needs("session:write")])
+async def finish_session(session_id: SessionId, caller: AskedBy, parts: Parts, body: Ending | None = None) -> Response:
+    """End a session, with its rewards where they are known: it takes no more calls. Later rewards are welcome too.
+
+    Rewards need the scope `reward:write` as well.
+    """
     ending = body or Ending()
+    if ending.rewards:
+        caller.check("reward:write")
     told = told_now(ending.rewards)
     return json_answer(await parts.sessions.finish(check_session_id(session_id), ending.status, told))
 
 
-@router.delete("/{session_id}", status_code=204, response_class=Response)
+@router.delete("/{session_id}", status_code=204, response_class=Response, dependencies=[needs("session:write")])
 async def delete_session(session_id: SessionId, parts: Parts) -> None:
     """Delete a session with all its traces. Its id is not used again, and what is still written for it is dropped."""
     if not await parts.sessions.delete(check_session_id(session_id)):

@@ -13,11 +13,12 @@ from adapters.schema import SessionStatus
 from gateway.api.inputs import Label, RunId, Strict, separated
 from gateway.api.listing import json_answer
 from gateway.api.parts import Parts
+from gateway.api.scoped import needs
 from storage.prune import PruneQuery
 from storage.sizes import RunSize
 from storage.upkeep import Pruned
 
-router = APIRouter(prefix="/admin", tags=["administration"])
+router = APIRouter(prefix="/admin", tags=["administration"], dependencies=[needs("admin")])
 
 SECONDS: Final = 20.0
 """For one request; who is told that there is `more` asks again."""

@@ -14,11 +14,12 @@ from gateway.api.inputs import Cursor, Limit, Strict, Timestamp, Wait
 from gateway.api.listing import JSON, JSON_LINES, accepted, complete_page, traces_page, with_news
 from gateway.api.parts import ApiParts, Parts
 from gateway.api.problem import TraceNotFound
+from gateway.api.scoped import needs
 from gateway.api.trace_file import trace_file
 from gateway.sessions import check_session_id
 from storage.records import PAGE_LIMIT, TraceQuery
 
-router = APIRouter(tags=["traces"])
+router = APIRouter(tags=["traces"], dependencies=[needs("trace:read")])
 
 _LINES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {JSON_LINES: {"schema": {"type": "string", "description": "A trace a line, of all pages."}}}}

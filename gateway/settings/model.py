@@ -40,6 +40,9 @@ class Settings(BaseModel):
     """Agents' keys. Without any the gateway listens on loopback alone and takes every key."""
     admin_key: SecretStr | None = None
     """For `/api`. Without one, that is open on loopback alone; and closed where agents have `keys`."""
+    admin_host: str = Field(default="127.0.0.1", min_length=1)
+    admin_port: int | None = Field(default=None, ge=1, le=65535)
+    """Administration has a listener of its own there, and no place at the agents'."""
     public_url: str | None = None
     """Where agents reach the gateway, if that is not `http://host:port`: the start of each `base_url`."""
     workers: int = Field(default=1, ge=1)
@@ -123,12 +126,13 @@ class Settings(BaseModel):
 
             if not is_postgres(self.database):
                 raise ValueError(needs_postgres(self.workers))
-        if not self.keys and not is_loopback(self.host):
-            raise ValueError(
-                f"host {self.host} can be reached from other machines and no keys are configured: set "
-                "ROLLOUT_GATEWAY_KEYS to the keys that agents will send, or listen on 127.0.0.1"
-            )
+        if self.admin_port is not None and self.admin_port == self.port:
+            raise ValueError("port and admin_port are the same: administration is told from the rest by its port")
         return self
+
+    @property
+    def listens_on(self) -> tuple[str, ...]:
+        return (self.host,) if self.admin_port is None else (self.host, self.admin_host)
 
 
 def is_loopback(host: str) -> bool:

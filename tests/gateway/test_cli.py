@@ -81,7 +81,6 @@ def test_help_waits_for_no_server() -> None:
         ),
         (["--capture", "exactly"], "rollout-gateway: --capture: Input should be 'exact', 'ids' or 'stream'"),
         (["--workers", "2"], "rollout-gateway: --workers 2: SQLite takes one gateway process"),
-        (["--host", "0.0.0.0"], "set ROLLOUT_GATEWAY_KEYS"),  # noqa: S104
         (["--config", "none.yaml"], "none.yaml can't be read: No such file or directory"),
     ],
 )
@@ -91,6 +90,13 @@ def test_wrong_settings_are_a_sentence_and_status_2(run: Run, tmp_path: Path, ar
     assert says in ended.errors
     assert "Traceback" not in ended.errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_listener_for_others_without_keys_is_a_sentence_and_status_1(run: Run) -> None:
+    ended = run("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
+    assert ended.status == 1
+    assert "set ROLLOUT_GATEWAY_KEYS" in ended.errors
+    assert "Traceback" not in ended.errors
 
 
 def test_an_unknown_option_is_an_error_with_the_nearest(run: Run) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from adapters.schema import RecordedRequest, Session, Trace
+from gateway.keys import Callers, KeyRing
 from gateway.patience import Patience
 from gateway.refusals import (
     Forbidden,
@@ -203,7 +204,7 @@ async def test_deleting_what_another_gateway_has_cached_is_seen_after_five_secon
 
 
 async def test_a_sessions_own_key_is_good_for_its_session_alone(store: Store) -> None:
-    sessions = Sessions(store, infer_keys=["agents"])
+    sessions = Sessions(store, callers=Callers(KeyRing(["agents"])))
     _, key = await sessions.create(Session("s1", NOW))
     for headers in ({"authorization": f"Bearer {key}"}, {"x-api-key": key}):
         assert (await sessions.resolve(headers, None, TRACE_ID)).session.session_id == "s1"
@@ -215,7 +216,7 @@ async def test_a_sessions_own_key_is_good_for_its_session_alone(store: Store) ->
 
 
 async def test_an_agents_key_may_name_any_session(store: Store) -> None:
-    sessions = Sessions(store, infer_keys=["agents", "others"])
+    sessions = Sessions(store, callers=Callers(KeyRing(["agents", "others"])))
     for key in ("agents", "others"):
         assert (await sessions.resolve({"x-api-key": key}, "s2", TRACE_ID)).session.session_id == "s2"
 
@@ -223,11 +224,11 @@ async def test_an_agents_key_may_name_any_session(store: Store) -> None:
 @pytest.mark.parametrize("headers", [{}, {"x-api-key": "wrong"}, {"authorization": "Basic YTpi"}])
 async def test_with_keys_configured_a_wrong_one_is_refused(store: Store, headers: dict[str, str]) -> None:
     with pytest.raises(Unauthorized):
-        await Sessions(store, infer_keys=["agents"]).resolve(headers, "s1", TRACE_ID)
+        await Sessions(store, callers=Callers(KeyRing(["agents"]))).resolve(headers, "s1", TRACE_ID)
 
 
 async def test_who_has_no_key_is_not_told_what_sessions_there_are(store: Store) -> None:
-    sessions = Sessions(store, infer_keys=["agents"])
+    sessions = Sessions(store, callers=Callers(KeyRing(["agents"])))
     await sessions.create(Session("s1", NOW))
     await sessions.delete("s1")
     with pytest.raises(Unauthorized):
@@ -242,7 +243,7 @@ async def test_without_keys_configured_every_key_is_taken_but_an_unknown_session
 
 
 async def test_one_good_key_of_two_suffices(store: Store) -> None:
-    sessions = Sessions(store, infer_keys=["agents"])
+    sessions = Sessions(store, callers=Callers(KeyRing(["agents"])))
     _, key = await sessions.create(Session("s1", NOW))
     _, other = await sessions.create(Session("s2", NOW))
     own_and_junk = {"authorization": f"Bearer {key}", "x-api-key": "dummy"}

@@ -44,7 +44,7 @@ async def serving(tmp_path: Path, *backends: Backend) -> AsyncIterator[httpx.Asy
     try:
         async with Upstream(connect_timeout=1.0) as upstream:
             known = Backends(backends, Detection(upstream, timeout=2.0))
-            sessions = Sessions(store, infer_keys=[])
+            sessions = Sessions(store)
             parts = ExchangeParts(
                 sessions=sessions,
                 store=store,

@@ -20,6 +20,7 @@ from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts, ApiStore
 from gateway.backends import Backend, Backends
 from gateway.exchange import Counters
+from gateway.keys import Callers, KeyRing
 from gateway.sessions import Sessions
 from gateway.settings import BackendSettings, load
 from gateway.text_encoder import TokenizerUnavailable
@@ -97,10 +98,15 @@ async def api(
     store = Store.open(told.database, gateway_id="gateway-1")
     detector, tokenizers = Detector(), Tokenizers()
     known = Backends([Backend(BackendSettings.parse(each)) for each in backends], detector)
-    sessions = Sessions(store, infer_keys=[key.get_secret_value() for key in told.keys])
+    admin_key = told.admin_key.get_secret_value() if told.admin_key is not None else None
+    ring = KeyRing([key.get_secret_value() for key in told.keys], admin_key)
+    callers = Callers(ring, store.keys)
+    await callers.refresh()
+    sessions = Sessions(store, callers=callers)
     parts = ApiParts(
         store=spoil(store),
         sessions=sessions,
+        callers=callers,
         backends=known,
         tokenizers=tokenizers,
         settings=told,

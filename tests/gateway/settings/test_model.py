@@ -19,17 +19,18 @@ def test_settings_do_not_change() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"])
-def test_loopback_needs_no_key(host: str) -> None:
+def test_loopback_is_this_machine_alone(host: str) -> None:
     assert is_loopback(host)
-    assert Settings(host=host).keys == ()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "gateway.example", "127.0.0.1.example"])  # noqa: S104
-def test_a_host_that_others_reach_needs_keys(host: str) -> None:
+def test_whatever_else_others_may_reach(host: str) -> None:
     assert not is_loopback(host)
-    with pytest.raises(ValidationError, match="set ROLLOUT_GATEWAY_KEYS"):
-        Settings(host=host)
-    assert Settings(host=host, keys=(SecretStr("k"),)).host == host
+
+
+def test_administration_is_told_from_the_rest_by_its_port() -> None:
+    with pytest.raises(ValidationError, match="told from the rest by its port"):
+        Settings(port=9090, admin_port=9090)
 
 
 def test_an_empty_key_would_let_everyone_in() -> None:

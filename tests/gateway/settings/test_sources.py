@@ -92,7 +92,7 @@ def test_an_unknown_option_of_a_backend_flag_names_the_nearest() -> None:
 
 
 def test_an_unknown_key_that_is_near_nothing_lists_what_is_known() -> None:
-    with pytest.raises(SettingsError, match="known are ROLLOUT_GATEWAY_ADMIN_KEY, ROLLOUT_GATEWAY_AUX_RULES"):
+    with pytest.raises(SettingsError, match="known are ROLLOUT_GATEWAY_ADMIN_HOST, ROLLOUT_GATEWAY_ADMIN_KEY, "):
         load(environ={"ROLLOUT_GATEWAY_XYZZY": "1"})
 
 

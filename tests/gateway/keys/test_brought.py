@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.keys import KeyRing, digest, is_session_key, keys_in, new_session_key
+from gateway.keys import digest, is_session_key, is_stored_key, keys_in, new_key, new_session_key
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,16 @@ def test_keys_stand_where_sdks_put_them(headers: dict[str, str], keys: list[str]
     assert keys_in(headers) == keys
 
 
-def test_a_ring_has_its_keys_and_no_other() -> None:
-    ring = KeyRing(["one", "two"])
-    assert (ring.has("one"), ring.has("two"), ring.has("three"), ring.has("")) == (True, True, False, False)
-
-
-def test_a_ring_without_keys_is_false_and_has_none() -> None:
-    assert not KeyRing([])
-    assert not KeyRing([]).has("")
-
-
 def test_session_keys_are_long_and_never_the_same() -> None:
     first, second = new_session_key(), new_session_key()
     assert first != second
     assert is_session_key(first)
     assert len(first) >= 40
+
+
+def test_made_keys_are_told_from_session_keys_by_their_look() -> None:
+    assert [is_stored_key(new_key()), is_session_key(new_key())] == [True, False]
+    assert [is_stored_key(new_session_key()), is_session_key(new_session_key())] == [False, True]
 
 
 def test_a_digest_can_be_made_of_any_header() -> None:
