@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check faults bench engines npm trainers agents clean
+.PHONY: demo test check faults bench soak engines npm trainers agents clean
 
 demo: .venv/.demo
 	$(BIN)/rollout-gateway demo $(ARGS)
@@ -29,6 +29,11 @@ faults: .venv/.dev
 bench: .venv/.demo .venv/rllm/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
 	$(BIN)/python -m benchmarks.samples
+	$(BIN)/python -m benchmarks.concurrency
+
+# Forty minutes of streams: whether memory, descriptors or tasks grow.
+soak: .venv/.demo
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 # Real vLLM, SGLang and Dynamo on the CPU: gigabytes of packages. docs/engines.md says what it needs.
 engines: .venv/.dev
