@@ -62,7 +62,7 @@ class Backend:
     server: Server | None = None
     """Null until it was asked, or told."""
     weight_version: str | None = None
-    """Of calls from now on; what an engine says of an answer wins over it. Nobody sets it yet."""
+    """Of calls from now on; what an engine says of an answer wins over it."""
     in_flight: int = 0
     calls: int = 0
     """Calls that it answered with a success."""

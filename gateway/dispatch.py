@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from gateway.deadline import Deadline
 from gateway.refusals import BackendTimeout, BadGateway, ModelNotFound, NoBackendAvailable
 from gateway.retry_after import seconds_to_wait
 from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
+from gateway.weights.gate import Gate
 
 # What of an agent's headers a backend may see. Its credential is not among them.
 _PASSED_HEADERS = ("traceparent", "tracestate", "x-request-id")
@@ -66,6 +68,8 @@ class Order:
     attempts: list[Attempt]
     planned: Callable[[Plan, Backend], None]
     """Called with each plan before it is sent; raises to stop the call."""
+    held: Callable[[float], None] = lambda seconds: None
+    """Called with the seconds that the call waited at a paused backend."""
 
 
 async def candidates_for(
@@ -93,9 +97,16 @@ class Dispatcher:
     """
 
     def __init__(
-        self, backends: Backends, upstream: Upstream, *, first_byte_timeout: float, busy_wait: float = 0.0
+        self,
+        backends: Backends,
+        upstream: Upstream,
+        *,
+        first_byte_timeout: float,
+        busy_wait: float = 0.0,
+        gate: Gate | None = None,
     ) -> None:
-        """Seconds."""
+        """Times in seconds."""
+        self._gate = gate or Gate()
         self._backends = backends
         self._upstream = upstream
         self._first_byte_timeout = first_byte_timeout
@@ -119,6 +130,8 @@ class Dispatcher:
         failure: UpstreamError | None = None
         for attempt in range(TRIES):
             backend = candidates[min(attempt, len(candidates) - 1)]
+            if self._gate.closed:
+                backend = await self._open(order, candidates, attempt)
             try:
                 return await self._ask(backend, order)
             except (NothingSent, NoAnswer) as exc:
@@ -129,6 +142,26 @@ class Dispatcher:
             words = f"No backend could be reached. The last try was `{failure.backend}`: {failure.why}"
             raise NoBackendAvailable(words) from failure
         raise BadGateway(f"The backend `{failure.backend}` gave no answer: {failure.why}") from failure
+
+    async def _open(self, order: Order, candidates: Sequence[Backend], attempt: int) -> Backend:
+        """The best backend that is not paused, at once or when a pause is over. Raises Refusal.
+
+        The call has to be counted in its `in_flight` before anything else is awaited.
+        """
+        while True:
+            left = candidates[min(attempt, len(candidates) - 1) :]
+            # What failed a moment ago is not waited for, though it be the session's own.
+            pinned = order.pinned if attempt == 0 else None
+            backend = self._gate.choose(left, pinned)
+            if backend is not None:
+                return backend
+            began = time.monotonic()
+            try:
+                await self._gate.hold(next((each.name for each in left if each.name == pinned), left[0].name))
+            finally:
+                order.held(time.monotonic() - began)
+            # Meanwhile backends may have come and gone.
+            candidates = await candidates_for(self._backends, order.session_id, order.request.model, order.pinned)
 
     async def _ask(self, backend: Backend, order: Order) -> Dispatched:
         """One try at one backend. Raises NothingSent or NoAnswer where another try may be made."""

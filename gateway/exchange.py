@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from adapters.answer import AnswerReader, Outcome
@@ -15,7 +16,7 @@ from adapters.overflow import overflow_of
 from adapters.plan import Plan
 from adapters.prompts import ToldPrompts
 from adapters.request import CanonicalRequest
-from adapters.schema import Capture, Error, Trace
+from adapters.schema import Capture, Completion, Error, Trace
 from gateway.agent_answer import AgentAnswer
 from gateway.backends import Backend
 from gateway.call import Call
@@ -74,6 +75,8 @@ class ExchangeParts:
     settings: ExchangeSettings
     counters: Counters
     prompts: ToldPrompts = field(default_factory=ToldPrompts)
+    told: Callable[[Backend, Completion], None] = lambda backend, completion: None
+    """Called with what each answer told: engines may say there that their weights are other ones now."""
 
 
 class Exchange:
@@ -133,6 +136,7 @@ class Exchange:
             headers=call.headers,
             attempts=call.attempts,
             planned=self._planned,
+            held=call.was_held,
         )
         try:
             dispatched = await self._parts.dispatcher.dispatch(order)
@@ -142,7 +146,10 @@ class Exchange:
         except Refusal as refusal:
             return Ending.refused(refusal, None, asked=bool(call.attempts))
         try:
-            return await self._relay(dispatched, responder)
+            ending = await self._relay(dispatched, responder)
+            if ending.outcome is not None:
+                self._parts.told(dispatched.backend, ending.outcome.completion)
+            return ending
         except (AnswerTooLarge, Compressed, CutShort) as exc:
             return Ending.refused(BadGateway(exc.why), self._so_far(), asked=True)
         except TimedOut as exc:
