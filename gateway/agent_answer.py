@@ -40,6 +40,7 @@ class AgentAnswer:
         "_timer",
         "ended",
         "headers",
+        "kept_alive",
         "started",
     )
 
@@ -56,6 +57,7 @@ class AgentAnswer:
         """White space of a whole answer is out, with its status."""
         self.started = False
         self.ended = False
+        self.kept_alive = False
 
     def keep_alive(self, *, whole: bool = False) -> None:
         """From now on something goes out whenever nothing else has for one interval: a comment of a stream, or white
@@ -78,6 +80,7 @@ class AgentAnswer:
     async def _keep_alive(self) -> None:
         if self.ended:
             return
+        self.kept_alive = True
         if self._blank is _COMMENT:
             await self.write(_COMMENT)
             return

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.admission import Admission
 from gateway.agents import agent_routes, not_found, refuse
 from gateway.api.app import create_api
+from gateway.api.auth import Guard
 from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts
 from gateway.backends import Backends
@@ -40,6 +41,12 @@ from gateway.retokenizer import Retokenizer
 from gateway.routes import Door, Page
 from gateway.sessions import Sessions
 from gateway.settings import Settings
+from gateway.sight.exposition import metrics_page
+from gateway.sight.loop_lag import lag_watched
+from gateway.sight.moment import Moment, places
+from gateway.sight.siblings import Siblings, told_by_all
+from gateway.sight.sight import Sight
+from gateway.sight.told import Told
 from gateway.token_counter import TokenCounter
 from gateway.upstream import Upstream
 from storage.ids import new_id
@@ -51,9 +58,10 @@ logger = logging.getLogger(__name__)
 class Gateway:
     """The root ASGI application. It owns the lifespan of everything mounted below it."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], siblings: Siblings | None) -> None:
         self._settings = settings
         self._environ = environ
+        self._siblings = siblings
         self._app: Planes | None = None
         self._lifespan = Router(lifespan=self._opened)
         self._notice = Notice()
@@ -95,18 +103,22 @@ class Gateway:
 
     @asynccontextmanager
     async def _opened(self, _: object) -> AsyncIterator[None]:
-        async with opened(self._settings, self._environ, self._notice) as app:
+        async with opened(self._settings, self._environ, self._notice, self._siblings) as app:
             self._app = app
             yield
 
 
-def create_app(settings: Settings, environ: Mapping[str, str] | None = None) -> Gateway:
+def create_app(
+    settings: Settings, environ: Mapping[str, str] | None = None, siblings: Siblings | None = None
+) -> Gateway:
     """`environ` has the keys of backends that administrators add, by the variables that they name."""
-    return Gateway(settings, environ or {})
+    return Gateway(settings, environ or {}, siblings)
 
 
 @asynccontextmanager
-async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice) -> AsyncIterator[Planes]:
+async def opened(
+    settings: Settings, environ: Mapping[str, str], notice: Notice, siblings: Siblings | None
+) -> AsyncIterator[Planes]:
     """A gateway that serves for as long as the context is open.
 
     Raises StorageError where its database can't be opened, TokenizerUnavailable where a configured tokenizer can't;
@@ -136,7 +148,8 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
         check_exposure(settings, ring)
         sessions = Sessions(store, callers=callers, shared=store.shared, patience=patience)
         stack.callback(sessions.close)
-        counters = Counters()
+        counters, sight = Counters(), Sight()
+        await stack.enter_async_context(lag_watched(sight.metrics.loop_lag.observe))
         retokenizer = Retokenizer()
         stack.callback(retokenizer.close)
         await retokenizer.warm(backend.tokenizer for backend in settings.backends if backend.tokenizer is not None)
@@ -169,6 +182,7 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
                 max_answer_bytes=settings.max_answer_bytes,
             ),
             counters=counters,
+            sight=sight,
         )
         intake = Intake(
             IntakeSettings(
@@ -203,15 +217,29 @@ async def opened(settings: Settings, environ: Mapping[str, str], notice: Notice)
                 tokenizers=retokenizer,
                 settings=settings,
                 counters=counters,
+                sight=sight,
                 gateway_id=gateway_id,
                 patience=patience,
                 environ=environ,
                 stopping=lambda: notice.given,
             )
         )
+        moment = Moment(
+            store=store.counts,
+            counters=counters,
+            backends=backends,
+            connections=lambda: upstream.pool,
+            body_bytes=lambda: intake.held,
+            problems=health.problems,
+            stopping=lambda: notice.given,
+            places=places(settings.database, store.spool_folder),
+        )
+        told = await stack.enter_async_context(told_by_all(Told(sight.metrics, moment), siblings))
+        guard = Guard(callers=callers, sessions=sessions, listens_on=settings.listens_on)
         pages = [
             Page("/healthz", Endpoint(list)),
-            Page("/readyz", Endpoint(health.problems)),
+            Page("/readyz", Endpoint(health.asked)),
+            metrics_page(told, None if settings.metrics_open else guard),
             *documentation_routes(api, [*ENDPOINTS, *COUNTERS, "/v1/models"]),
         ]
         yield Planes(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -30,6 +31,7 @@ from gateway.patience import Patience
 from gateway.refusals import BackendTimeout, BadGateway, BudgetSpent, NotRecordable, Refusal, Stopping
 from gateway.retokenizer import Retokenizer
 from gateway.sessions import Sessions
+from gateway.sight.sight import Sight
 from gateway.upstream import AnswerTooLarge, Compressed, CutShort, TimedOut, UpstreamAnswer
 from storage.errors import CannotRecord, NotCommitted
 from storage.store import Store
@@ -74,6 +76,7 @@ class ExchangeParts:
     patience: Patience
     settings: ExchangeSettings
     counters: Counters
+    sight: Sight = field(default_factory=Sight)
     prompts: ToldPrompts = field(default_factory=ToldPrompts)
     told: Callable[[Backend, Completion], None] = lambda backend, completion: None
     """Called with what each answer told: engines may say there that their weights are other ones now."""
@@ -290,14 +293,18 @@ class Exchange:
 
     async def _record(self, trace: Trace) -> bool:
         """Commit the trace. False, and logged, where that could not be done."""
+        recorded, asked_at = False, time.monotonic()
         try:
             self._begin()
             await self._parts.store.finish(trace, timeout=self._settings.commit_timeout)
         except (CannotRecord, NotCommitted, NotRecordable) as exc:
             logger.error("trace %s was not recorded: %s", trace.trace_id, exc)
             return False
+        else:
+            recorded = True
         finally:
             self._parts.habits.ended(trace)
+            self._parts.sight.ended(trace, waited=time.monotonic() - asked_at, recorded=recorded)
         self._parts.counters.recorded += trace.status == "ok"
         return True
 

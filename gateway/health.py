@@ -44,8 +44,12 @@ class Health:
         self._backends = backends
         self._notice = notice
 
-    def problems(self) -> list[str]:
+    def asked(self) -> list[str]:
+        """By whoever sends calls, or not: a stop gives notice to them."""
         self._notice.asked()
+        return self.problems()
+
+    def problems(self) -> list[str]:
         problems = ["the gateway is stopping"] if self._notice.given else []
         unable = self._store.unable()
         if unable is not None:

@@ -73,12 +73,15 @@ class Proxy:
                 await self._turn_away(call, answer, crowded)
         except Refusal as refusal:
             # Of a caller that may not call at all nothing is recorded.
+            self._parts.sight.refused(refusal)
             body = dialect.error_body(refusal.status, refusal.error, request_id)
             await answer.whole(refusal.status, body, refusal.headers)
         except ClientGone:
             return
         finally:
             answer.close()
+            if answer.kept_alive:
+                self._parts.sight.kept_alive()
             self._parts.counters.in_flight -= 1
             if crowded is None:
                 self._admission.leave(holder, call.trace if call is not None else None)

@@ -34,14 +34,17 @@ class CallRoute(Route):
 
 
 class Page(Route):
-    """What everyone may read. `inward`: at the administrators' own listener alone, where there is one."""
+    """What everyone may read, or who has a scope: then its endpoint sees to that.
 
-    needs: Final = "open"
+    `inward`: at the administrators' own listener alone, where there is one.
+    """
+
     takes = "GET"
 
-    def __init__(self, path: str, endpoint: PageEndpoint, *, inward: bool = False) -> None:
+    def __init__(self, path: str, endpoint: PageEndpoint, *, needs: Access = "open", inward: bool = False) -> None:
         super().__init__(path, endpoint)
         self.path_regex = _exact(self.path_regex)
+        self.needs = needs
         self.inward = inward
 
 

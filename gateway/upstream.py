@@ -14,6 +14,7 @@ import httpx
 
 from gateway.transport import HttpTransport
 from gateway.transport.answer import Answer
+from gateway.transport.pool import Pool
 from gateway.transport.question import question
 from gateway.transport.target import Target, target_of
 
@@ -145,6 +146,11 @@ class Upstream:
         if self._transport is not None:
             await self._transport.aclose()
             self._transport = None
+
+    @property
+    def pool(self) -> Pool | None:
+        """Its connections, while it is open."""
+        return self._transport.pool if self._transport is not None else None
 
     async def send(
         self,

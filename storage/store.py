@@ -355,6 +355,11 @@ class Store:
         """Whether other gateways write to the same database."""
         return not self.database.exclusive
 
+    @property
+    def spool_folder(self) -> Path:
+        """This process's own."""
+        return self._spool.folder
+
     async def gateways(self) -> tuple[GatewayHeard, ...]:
         """Those that write to this database, as they were last heard of; this one too."""
         return await self._read(gateways.heard)

@@ -61,7 +61,6 @@ _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
 
 def create_api(parts: ApiParts) -> FastAPI:
     """The application that is mounted at `/api`. It has no lifespan: what it is given is open already."""
-    settings = parts.settings
     app = FastAPI(
         title="rollout-gateway",
         version=gateway_version(),
@@ -75,7 +74,7 @@ def create_api(parts: ApiParts) -> FastAPI:
         app.include_router(router)
     for route in routes():
         scope_of(route)  # Raises: better no gateway than one with a route that anyone may use.
-    guard = Guard(callers=parts.callers, sessions=parts.sessions, listens_on=settings.listens_on)
+    guard = Guard(callers=parts.callers, sessions=parts.sessions, listens_on=parts.settings.listens_on)
     app.add_middleware(Edge, guard=guard, auditor=Auditor(parts.store.audit, parts.gateway_id))
     return app
 

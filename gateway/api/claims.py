@@ -64,6 +64,8 @@ async def claim(body: NewClaim, request: Request, parts: Parts) -> Response:
 
     async def claimed() -> Page[Claim]:
         made = await parts.store.claim(wanted)
+        if made is not None:
+            parts.sight.claim("made")
         return Page(() if made is None else (made,))
 
     page = await with_news(claimed, body.wait, request, parts)
@@ -78,13 +80,17 @@ async def read_claim(claim_id: ClaimId, parts: Parts) -> Response:
 @router.post("/{claim_id}/ack", response_model=Claim)
 async def acknowledge_claim(claim_id: ClaimId, parts: Parts) -> Response:
     """Have the sessions delivered for good. A 409 says that the lease ran out: somebody else may have them by now."""
-    return json_answer(await parts.store.acknowledge(claim_id))
+    told = await parts.store.acknowledge(claim_id)
+    parts.sight.claim("acknowledged")
+    return json_answer(told)
 
 
 @router.post("/{claim_id}/release", response_model=Claim)
 async def release_claim(claim_id: ClaimId, parts: Parts) -> Response:
     """Give the sessions back, to be offered again at once."""
-    return json_answer(await parts.store.release(claim_id))
+    told = await parts.store.release(claim_id)
+    parts.sight.claim("released")
+    return json_answer(told)
 
 
 @router.post("/{claim_id}/extend", response_model=Claim)

@@ -18,6 +18,7 @@ from gateway.keys import Callers
 from gateway.patience import Patience
 from gateway.sessions import Sessions
 from gateway.settings import Settings
+from gateway.sight.sight import Sight
 from storage.audit import Audit
 from storage.keys import Keys
 from storage.records import (
@@ -88,6 +89,7 @@ class ApiParts:
     counters: Counters
     gateway_id: str
     patience: Patience = field(default_factory=Patience)
+    sight: Sight = field(default_factory=Sight)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Where the keys of backends that an administrator adds stand, by their `api_key_env`."""
     stopping: Callable[[], bool] = lambda: False

@@ -149,7 +149,9 @@ async def finish_session(session_id: SessionId, caller: AskedBy, parts: Parts, b
     if ending.rewards:
         caller.check("reward:write")
     told = told_now(ending.rewards)
-    return json_answer(await parts.sessions.finish(check_session_id(session_id), ending.status, told))
+    session = await parts.sessions.finish(check_session_id(session_id), ending.status, told)
+    parts.sight.session_ended(ending.status)
+    return json_answer(session)
 
 
 @router.delete("/{session_id}", status_code=204, response_class=Response, dependencies=[needs("session:write")])

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from gateway.commands.errors import CommandFailed
@@ -25,14 +26,19 @@ def serve_with_workers(
     settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]
 ) -> None:
     """Serve until told to stop. Raises CommandFailed."""
-    with announced(settings, ready_file=ready_file, announce=announce) as (listener, ready):
+    with (
+        announced(settings, ready_file=ready_file, announce=announce) as (listener, ready),
+        TemporaryDirectory(prefix="rollout-gateway-") as folder,
+    ):
 
         def work(number: int, tell: Tell) -> None:
             from gateway.app import create_app
+            from gateway.sight.siblings import Siblings
 
             _tell_apart()
+            siblings = Siblings(Path(folder), number, settings.workers)
             try:
-                serve_on(create_app(settings, os.environ), settings, listener, lambda: tell(None))
+                serve_on(create_app(settings, os.environ, siblings), settings, listener, lambda: tell(None))
             except CommandFailed as exc:
                 tell(str(exc))
                 raise SystemExit(exc.exit_status) from None

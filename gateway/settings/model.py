@@ -43,6 +43,8 @@ class Settings(BaseModel):
     admin_host: str = Field(default="127.0.0.1", min_length=1)
     admin_port: int | None = Field(default=None, ge=1, le=65535)
     """Administration has a listener of its own there, and no place at the agents'."""
+    metrics_open: bool = False
+    """Whether `/metrics` is for everybody who reaches the listener; else it takes a key, as `/api` does."""
     public_url: str | None = None
     """Where agents reach the gateway, if that is not `http://host:port`: the start of each `base_url`."""
     workers: int = Field(default=1, ge=1)

@@ -90,6 +90,10 @@ class Spool:
         )
 
     @property
+    def folder(self) -> Path:
+        return self._folder
+
+    @property
     def pending(self) -> bool:
         """Whether anything is not drained. While there is, whatever is new goes behind it."""
         return self._waiting > 0 or self.backlog.bytes > 0

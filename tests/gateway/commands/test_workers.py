@@ -16,6 +16,7 @@ import httpx
 
 from gateway.scripted import Fault, ScriptedServer, running
 from tests.gateway.harness import CHAT, HELLO
+from tests.gateway.sight.scraping import numbers_of
 from tests.postgres import Postgres
 
 
@@ -88,6 +89,12 @@ async def test_workers_share_a_port_and_stop_together(tmp_path: Path, postgres: 
                 traces = (await workers.get("/api/sessions/s1/traces")).json()["items"]
                 of_workers = {trace["gateway_id"] for trace in traces}
         status = (await workers.get("/api/admin/status")).json()
+        # Whichever of them is scraped, the calls of both are told.
+        told = numbers_of((await workers.get("/metrics")).text)
+        calls = [told[f'calls_total{{dialect="chat",engine="vllm",status="ok",worker="{n}"}}'] for n in (1, 2)]
+        assert all(calls)
+        assert sum(calls) == len(traces)
+        assert [told[f'worker_up{{worker="{n}"}}'] for n in (1, 2)] == [1, 1]
         server.faults.append(Fault(delay=1.5))
         slow = asyncio.create_task(workers.call("s2"))
         await asyncio.sleep(0.5)
