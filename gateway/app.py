@@ -49,6 +49,7 @@ from gateway.sight.sight import Sight
 from gateway.sight.told import Told
 from gateway.token_counter import TokenCounter
 from gateway.upstream import Upstream
+from gateway.weights.parts import WeightParts
 from storage.ids import new_id
 from storage.store import Store
 
@@ -148,6 +149,10 @@ async def opened(
         check_exposure(settings, ring)
         sessions = Sessions(store, callers=callers, shared=store.shared, patience=patience)
         stack.callback(sessions.close)
+        weights = WeightParts.of(
+            store.weights, backends, upstream, patience, gateway_id=gateway_id, shared=store.shared
+        )
+        await stack.enter_async_context(weights.followed())
         counters, sight = Counters(), Sight()
         await stack.enter_async_context(lag_watched(sight.metrics.loop_lag.observe))
         retokenizer = Retokenizer()
@@ -165,6 +170,7 @@ async def opened(
                 upstream,
                 first_byte_timeout=settings.first_byte_timeout,
                 busy_wait=settings.busy_wait,
+                gate=weights.gate,
             ),
             retokenizer=retokenizer,
             habits=Habits(
@@ -183,6 +189,7 @@ async def opened(
             ),
             counters=counters,
             sight=sight,
+            told=weights.versions.told,
         )
         intake = Intake(
             IntakeSettings(
@@ -215,6 +222,7 @@ async def opened(
                 callers=callers,
                 backends=backends,
                 tokenizers=retokenizer,
+                weights=weights.control,
                 settings=settings,
                 counters=counters,
                 sight=sight,

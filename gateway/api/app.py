@@ -20,11 +20,13 @@ from gateway.api import (
     export,
     groups,
     keys,
+    pauses,
     rewards,
     samples,
     sessions,
     storage,
     traces,
+    weights,
 )
 from gateway.api.auditing import Auditor
 from gateway.api.auth import Guard
@@ -49,6 +51,8 @@ _ROUTERS: Final = (
     storage.router,
     keys.router,
     audit.router,
+    pauses.router,
+    weights.router,
 )
 _ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
     "default": {

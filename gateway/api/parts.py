@@ -19,6 +19,7 @@ from gateway.patience import Patience
 from gateway.sessions import Sessions
 from gateway.settings import Settings
 from gateway.sight.sight import Sight
+from gateway.weights.control import Control
 from storage.audit import Audit
 from storage.keys import Keys
 from storage.records import (
@@ -85,6 +86,7 @@ class ApiParts:
     callers: Callers
     backends: Backends
     tokenizers: Tokenizers
+    weights: Control
     settings: Settings
     counters: Counters
     gateway_id: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from gateway.refusals import Refusal
 from gateway.settings.errors import sentence
 from gateway.text_encoder import TokenizerUnavailable
 from gateway.upstream import UpstreamError
+from gateway.weights.control import EngineRefused
 from storage.errors import (
     BadCursor,
     CannotRecord,
@@ -56,7 +57,7 @@ class OtherTrace(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """What is wrong with one field of the request."""
+    """What is wrong with one field of the request, or at one of several backends."""
 
     field: str
     message: str
@@ -102,6 +103,7 @@ _TABLE: Final[Mapping[type[Exception], _Row]] = {
     UnknownBackend: _Row(404, "backend_not_found"),
     UpstreamError: _Row(502, "backend_unreachable"),
     TokenizerUnavailable: _Row(400, "tokenizer_unavailable"),
+    EngineRefused: _Row(502, "engine_refused"),
     CannotShape: _Row(400, "cannot_shape"),
     CannotWrite: _Row(400, "cannot_write"),
 }
@@ -119,7 +121,13 @@ def problem_of(exc: Exception, request_id: str) -> Problem | None:
         code = HTTPStatus(exc.status_code).name.lower()
         return _problem(exc.status_code, code, str(exc.detail), request_id)
     row = _row_of(exc)
-    return None if row is None else _problem(row.status, row.code, str(exc), request_id)
+    if row is None:
+        return None
+    problem = _problem(row.status, row.code, str(exc), request_id)
+    if isinstance(exc, EngineRefused):
+        failures = tuple(FieldProblem(each.backend, each.error or str(each.status)) for each in exc.failures)
+        return replace(problem, errors=failures)
+    return problem
 
 
 def _row_of(exc: Exception) -> _Row | None:

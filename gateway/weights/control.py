@@ -37,10 +37,6 @@ class EngineRefused(Exception):
         super().__init__(f"not every engine did {action}: {which}")
 
 
-class UnknownPause(Exception):
-    """There is no pause of that name, or no more: its time may have been up."""
-
-
 @dataclass(frozen=True, slots=True)
 class GateStatus:
     """How one gateway heeds a pause."""
@@ -149,13 +145,11 @@ class Control:
     ) -> Resumed:
         """End one pause or all; of some backends, these alone. The engines first, and where one refuses, nothing ends.
 
-        Raises UnknownBackend, UnknownPause, StorageError; EngineRefused unless by `force`.
+        Raises UnknownBackend, StorageError; EngineRefused unless by `force`.
         """
         self._named(names)
         pauses = await self._pauses()
         ending = [pause for pause in pauses if pause_id in (None, pause.pause_id)]
-        if pause_id is not None and not ending:
-            raise UnknownPause(f"There is no pause `{pause_id}`, or no more: its time may have been up.")
         left = [_without(pause, names) if pause in ending else pause for pause in pauses]
         answers = await self._resume_engines(pauses, [pause for pause in left if pause is not None], flush=flush)
         if not force and not all(answer.ok for answer in answers):

@@ -123,7 +123,7 @@ class Following:
 
 
 @asynccontextmanager
-async def followed(following: Following) -> AsyncIterator[None]:
+async def followed(following: Following, gate: Gate) -> AsyncIterator[None]:
     """For as long as the context is open. What was paused before this gateway began is so from its first call on."""
     try:
         await following.refresh()
@@ -135,3 +135,4 @@ async def followed(following: Following) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+        gate.close()

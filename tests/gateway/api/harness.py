@@ -21,10 +21,12 @@ from gateway.api.parts import ApiParts, ApiStore
 from gateway.backends import Backend, Backends
 from gateway.exchange import Counters
 from gateway.keys import Callers, KeyRing
+from gateway.patience import Patience
 from gateway.sessions import Sessions
 from gateway.settings import BackendSettings, load
 from gateway.text_encoder import TokenizerUnavailable
-from gateway.upstream import NothingSent
+from gateway.upstream import NothingSent, Upstream
+from gateway.weights.parts import WeightParts
 from storage.store import Store
 
 STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -103,12 +105,15 @@ async def api(
     callers = Callers(ring, store.keys)
     await callers.refresh()
     sessions = Sessions(store, callers=callers)
+    upstream = Upstream(connect_timeout=1.0)
+    weights = WeightParts.of(store.weights, known, upstream, Patience(), gateway_id="gateway-1", shared=False)
     parts = ApiParts(
         store=spoil(store),
         sessions=sessions,
         callers=callers,
         backends=known,
         tokenizers=tokenizers,
+        weights=weights.control,
         settings=told,
         counters=Counters(answered=3, recorded=3),
         gateway_id="gateway-1",
@@ -119,7 +124,7 @@ async def api(
     root = Router([mounted(application), *documentation_routes(application, ["/v1/chat/completions", "/v1/models"])])
     transport = httpx.ASGITransport(root, client=(peer, 40000))
     try:
-        async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
+        async with upstream, weights.followed(), httpx.AsyncClient(transport=transport, base_url=base_url) as client:
             yield Api(client, store, sessions, known, detector, tokenizers, parts, root)
     finally:
         await store.close()

@@ -40,9 +40,13 @@ async def test_the_document_tells_of_both_planes_as_they_are(tmp_path: Path) -> 
         "/api/admin/backends/{name}/probe": ["post"],
         "/api/admin/keys": ["get", "post"],
         "/api/admin/keys/{key_id}": ["delete", "get", "patch"],
+        "/api/admin/pause": ["get", "post"],
         "/api/admin/prune": ["post"],
+        "/api/admin/resume": ["post"],
         "/api/admin/status": ["get"],
         "/api/admin/storage": ["get"],
+        "/api/admin/weight-events": ["get"],
+        "/api/admin/weight-version": ["get", "post", "put"],
     }
     for prefix in ("", "/sessions/{session_id}"):
         assert list(paths[f"{prefix}/v1/chat/completions"]) == ["post"]
