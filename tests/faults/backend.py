@@ -62,8 +62,8 @@ class Engine:
     orders: dict[int, Order] = field(default_factory=dict)
     emissions: list[Emission] = field(default_factory=list)
     requests: list[Call] = field(default_factory=list)
-    """Every request with its headers and bytes, also those that are no model call; without the answered ones."""
     keep_requests: bool = False
+    """Whether every request is kept in `requests`, model call or not."""
     _serials: count[int] = field(default_factory=count)
 
     @property
@@ -71,9 +71,9 @@ class Engine:
         """Model calls that it is at."""
         return sum(emission.closed is None for emission in self.emissions)
 
-    def beside(self, **others: object) -> Engine:
+    def beside(self) -> Engine:
         """Another backend of the same run."""
-        return replace(self, **others)  # type: ignore[arg-type]
+        return replace(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = await received(scope, receive)
