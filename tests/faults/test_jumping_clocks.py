@@ -12,7 +12,7 @@ from gateway.scripted import Fault
 from tests.faults.clock import Clock
 from tests.faults.load import at_once
 from tests.faults.tally import Tally
-from tests.faults.world import World, world
+from tests.faults.world import PATIENT, World, world
 from tests.postgres import Postgres
 
 _FAR = 36 * 3600
@@ -26,7 +26,7 @@ async def clocks_that_jump(folder: Path, count: int, database: str | None = None
         "D11", f"a wall clock that jumps, {'one of two gateways, PostgreSQL' if database else 'SQLite'}", count
     )
     clock = Clock(folder)
-    async with world(folder, database=database, gateways=gateways, environ=clock.environ) as run:
+    async with world(folder, database=database, gateways=gateways, settings=PATIENT, environ=clock.environ) as run:
         jumping = asyncio.create_task(_jump(clock))
         try:
             await at_once(lambda at: _play(run, at), count, most=8)

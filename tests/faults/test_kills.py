@@ -12,7 +12,7 @@ from pathlib import Path
 from gateway.scripted import Fault
 from tests.faults.ledger import Allowed
 from tests.faults.tally import Tally
-from tests.faults.world import World, until, world
+from tests.faults.world import PATIENT, World, until, world
 from tests.postgres import Postgres
 
 _AGENTS = 8
@@ -34,7 +34,7 @@ async def kills_on_postgres(
 ) -> Tally:
     """Two gateways, of which now the one and now the other is killed. `patient`: until the dead have been missed."""
     tally = Tally("D9", "kill -9 of one of two gateways, PostgreSQL", count)
-    async with world(folder, database=database, gateways=2) as run:
+    async with world(folder, database=database, gateways=2, settings=PATIENT) as run:
         await _play(run, tally, agents)
         if patient:
             await run.settled(seconds=90)

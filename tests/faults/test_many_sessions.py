@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.faults.load import at_once
 from tests.faults.tally import Tally
-from tests.faults.world import World, world
+from tests.faults.world import PATIENT, World, world
 from tests.postgres import Postgres
 
 _TOKENS = 3
@@ -23,7 +23,7 @@ async def sessions_on_sqlite(folder: Path, count: int, *, calls: int = 20) -> Ta
 async def sessions_on_postgres(folder: Path, count: int, database: str, *, calls: int = 20) -> Tally:
     """Each call goes to one of the two, whichever."""
     tally = Tally("D14", f"sessions of {calls} calls over two gateways, PostgreSQL", count)
-    async with world(folder, database=database, gateways=2) as run:
+    async with world(folder, database=database, gateways=2, settings=PATIENT) as run:
         await _play(run, tally, calls)
     return tally
 

@@ -22,6 +22,10 @@ from tests.faults.processes import Gateway
 from tests.faults.records import FIELDS, Heard, Row
 
 _LINES = "application/x-ndjson"
+PATIENT: Mapping[str, object] = {"commit_timeout": 60}
+"""For gateways that share sessions on a machine with little to spare: what one of them spools, because a commit takes
+longer than a second, the other does not know, and `turn` and parents are then those of the drain.
+"""
 
 
 @dataclass(slots=True)
