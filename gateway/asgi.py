@@ -45,7 +45,8 @@ async def read_body(
 ) -> bytes:
     """The whole request body. Raises BodyTooLarge (after taking in what still comes), TimeoutError or ClientGone.
 
-    `take` is told the size of each part as it comes, and raises to stop.
+    `take` is told the size of each part as it comes, and raises to stop. `seconds` count from the first part on; it is
+    the server's to see that one comes (most bodies have one, and a timer for each would cost more than reading it).
     """
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
@@ -53,25 +54,32 @@ async def read_body(
         raise BodyTooLarge(limit)
     parts: list[bytes] = []
     size = 0
-    now = asyncio.get_running_loop().time
-    begun = now()
-    with Deadline(seconds) as deadline:
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            part = message.get("body", b"")
-            size += len(part)
-            if size > limit:
-                if message.get("more_body", False):
-                    await _drain(receive)
-                raise BodyTooLarge(limit)
-            if take is not None:
-                take(len(part))
-            parts.append(part)
-            if not message.get("more_body", False):
-                return b"".join(parts) if len(parts) != 1 else parts[0]
-            deadline.move(begun + seconds + size / _BYTES_A_SECOND - now())
+
+    async def more() -> bool:
+        """Takes in the next part. False once it was the last."""
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        goes_on: bool = message.get("more_body", False)
+        size += len(part)
+        if size > limit:
+            if goes_on:
+                await _drain(receive)
+            raise BodyTooLarge(limit)
+        if take is not None:
+            take(len(part))
+        parts.append(part)
+        return goes_on
+
+    if await more():
+        now = asyncio.get_running_loop().time
+        until = now() + seconds
+        with Deadline(seconds) as deadline:
+            while await more():
+                deadline.move(until + size / _BYTES_A_SECOND - now())
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _drain(receive: Receive) -> None:

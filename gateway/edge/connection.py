@@ -79,7 +79,7 @@ class AgentConnection(HttpToolsProtocol):
         except httptools.HttpParserError as exc:
             self._give_up(exc)
         else:
-            if not self._in_body and self.since and self._head_bytes > MAX_HEAD_BYTES:
+            if self.since and not self._in_body and self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(HeadTooLarge(f"The request's head is larger than {MAX_HEAD_BYTES} bytes."))
 
     # The parser's side: what these raise comes out of `feed_data` as a HttpParserError.
@@ -99,7 +99,6 @@ class AgentConnection(HttpToolsProtocol):
         except Refusal as refusal:
             self._refusal = refusal
             raise
-        self.since = 0.0
         self._in_body = True
         super().on_headers_complete()
         self.cycle.transport = self._exit
@@ -108,10 +107,17 @@ class AgentConnection(HttpToolsProtocol):
         # Trailers are told like headers, and would be taken for some: they go to a list that nobody reads.
         self.headers = []
 
+    def on_body(self, body: bytes) -> None:
+        if not self.cycle.response_complete:
+            # It has begun to come, and who takes it in counts the time from here on.
+            self.since = 0.0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return
         self._in_body = False
+        self.since = 0.0
         if self.cycle.response_complete:
             # Its answer was there before its end, and the time for the next request began to count then. What was read
             # with its head was body too, and is nothing of the next one's.
@@ -122,11 +128,14 @@ class AgentConnection(HttpToolsProtocol):
     # The doorway's side.
 
     def overdue(self) -> None:
-        if self._deaf or self._in_body or not self._head_bytes or self.transport.is_closing():
+        if self._deaf or not self._head_bytes or self.transport.is_closing():
             self.since = 0.0
             self.transport.close()
+        elif self._in_body and self.cycle.response_complete:
+            self.transport.close()
         else:
-            self._refuse(Late(f"The request's head did not come within {self._doorway.receive_timeout:g} s."))
+            what = "body did not begin to" if self._in_body else "head did not"
+            self._refuse(Late(f"The request's {what} come within {self._doorway.receive_timeout:g} s."))
 
     def _measure(self) -> None:
         """Of a large read most may be the body's."""

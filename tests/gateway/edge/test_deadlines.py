@@ -62,6 +62,16 @@ async def test_a_body_that_trickles_is_a_408_of_the_dialect_and_recorded_as_refu
     assert [(trace.status, trace.http_status) for trace in traces] == [("rejected", 408)] * 2
 
 
+async def test_a_body_that_does_not_begin_to_come_is_a_408_as_well(tmp_path: Path) -> None:
+    server = ScriptedServer("vllm")
+    async with running(server) as backend, gateway(tmp_path, backend, receive_timeout=0.3) as served:
+        head = request(target="/sessions/a/v1/messages").partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+        [told] = answers(await sent(served.url, head))
+        assert (told.status, told.body[:15]) == (408, b'{"type":"error"')
+        assert (await served.chat()).status_code == 200
+    assert len(server.calls) == 1
+
+
 async def test_a_large_body_on_a_slow_line_has_more_time(tmp_path: Path) -> None:
     server = ScriptedServer("vllm")
     large = request(body=BODY.replace(b"Say hello.", b"Say hello." * 30_000))
