@@ -236,6 +236,7 @@ async def opened(
             store=store.counts,
             counters=counters,
             backends=backends,
+            gate=weights.gate,
             connections=lambda: upstream.pool,
             body_bytes=lambda: intake.held,
             problems=health.problems,

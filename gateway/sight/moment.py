@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from gateway.sight import names
 from gateway.sight.names import Name
 from gateway.sight.tally import Sample
 from gateway.version import gateway_version
+from gateway.weights.gate import Gate
 from storage.location import file_of, is_postgres
 from storage.records import StoreCounts
 
@@ -46,6 +48,7 @@ class Moment:
     store: Callable[[], StoreCounts]
     counters: Counters
     backends: Backends
+    gate: Gate
     connections: Callable[[], Connections | None]
     body_bytes: Callable[[], int]
     problems: Callable[[], list[str]]
@@ -62,6 +65,7 @@ class Moment:
         yield _one(names.RECORDED, counters.recorded)
         yield _one(names.IN_FLIGHT, counters.in_flight)
         yield _one(names.BODY_BYTES, self.body_bytes())
+        yield from self._of_pauses()
         connections = self.connections()
         if connections is not None:
             used, idle = ("", ("in_use",), connections.in_use), ("", ("idle",), connections.idle)
@@ -74,6 +78,13 @@ class Moment:
         rooms = [(place, room) for place, folder in self.places.items() if (room := _room(folder)) is not None]
         yield Reading(names.DISK_FREE, tuple(("", (place,), free) for place, (free, _) in rooms))
         yield Reading(names.DISK_SIZE, tuple(("", (place,), size) for place, (_, size) in rooms))
+
+    def _of_pauses(self) -> Iterator[Reading]:
+        standing = self.gate.standing
+        oldest = min((each.pause.created_at for each in standing), default=None)
+        yield _one(names.HELD, sum(each.held for each in standing))
+        yield _one(names.PAUSES, len(standing))
+        yield _one(names.PAUSED_FOR, 0.0 if oldest is None else (datetime.now(UTC) - oldest).total_seconds())
 
     def _of_backends(self) -> Iterator[Reading]:
         backends = self.backends.all()

@@ -69,6 +69,9 @@ CLAIMS: Final = Name("claims_total", "counter", "What became of claims.", ("acti
 # The gateway now.
 IN_FLIGHT: Final = Name("in_flight_calls", "gauge", "Agents' calls now.")
 BODY_BYTES: Final = Name("request_body_bytes", "gauge", "Bodies of agents' calls that are held now.")
+HELD: Final = Name("held_calls", "gauge", "Calls that wait behind a pause.")
+PAUSES: Final = Name("pauses", "gauge", "Pauses that stand.")
+PAUSED_FOR: Final = Name("pause_seconds", "gauge", "For how long the oldest of them has stood.")
 CONNECTIONS: Final = Name("upstream_connections", "gauge", "Connections to backends.", ("state",))
 LAG: Final = Name("event_loop_lag_seconds", "histogram", "How late the event loop wakes a timer.", (), _LAG)
 READY: Final = Name("ready", "gauge", "1 where /readyz says so.")

@@ -78,7 +78,8 @@ def test_nginx_knows_the_gateways_by_their_names_and_is_reached_where_it_listens
     assert services["nginx"]["ports"] == ["127.0.0.1:9090:8080/tcp"]
     assert "listen 8080 " in configuration
     assert services["nginx"]["volumes"] == [f"{CONFIGURATION}:/etc/nginx/nginx.conf:ro"]
-    scraped = yaml.safe_load((ROOT / "deploy" / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+    prometheus = (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
+    scraped = yaml.safe_load(prometheus)["scrape_configs"]
     assert scraped[0]["static_configs"][0]["targets"] == [f"{name}:9090" for name in named]
 
 
