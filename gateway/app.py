@@ -220,6 +220,8 @@ async def opened(
                 store=store,
                 sessions=sessions,
                 callers=callers,
+                keys=store.keys,
+                audit=store.audit,
                 backends=backends,
                 tokenizers=retokenizer,
                 weights=weights.control,

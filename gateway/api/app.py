@@ -79,7 +79,7 @@ def create_api(parts: ApiParts) -> FastAPI:
     for route in routes():
         scope_of(route)  # Raises: better no gateway than one with a route that anyone may use.
     guard = Guard(callers=parts.callers, sessions=parts.sessions, listens_on=parts.settings.listens_on)
-    app.add_middleware(Edge, guard=guard, auditor=Auditor(parts.store.audit, parts.gateway_id))
+    app.add_middleware(Edge, guard=guard, auditor=Auditor(parts.audit, parts.gateway_id))
     return app
 
 

@@ -41,5 +41,5 @@ class ActionList:
 @router.get("", response_model=ActionList)
 async def list_actions(filters: Annotated[AuditFilters, Query()], parts: Parts) -> Response:
     """Every change that needs the scope `admin`, done or refused, the latest first. Never a body or a secret."""
-    page = await parts.store.audit.page(filters.query())
+    page = await parts.audit.page(filters.query())
     return json_answer(ActionList(page.items, page.next))

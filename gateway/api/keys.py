@@ -99,7 +99,7 @@ async def create_key(body: NewKey, request: Request, caller: AskedBy, parts: Par
         raise Forbidden("With its first key /api is closed to who has none: let the first have the scope `admin`.")
     made, key = body.stored(caller.by), new_key()
     name_target(request, made.key_id)
-    await parts.store.keys.add(made, digest(key))
+    await parts.keys.add(made, digest(key))
     await parts.callers.refresh()
     return json_answer(created(made, key), 201)
 
@@ -107,24 +107,24 @@ async def create_key(body: NewKey, request: Request, caller: AskedBy, parts: Par
 @router.get("", response_model=KeyList)
 async def list_keys(filters: Annotated[KeyFilters, Query()], parts: Parts) -> Response:
     """The oldest first, those that are revoked among them; of the keys themselves nothing is told."""
-    page = await parts.store.keys.page(KeyQuery(filters.limit, filters.cursor, filters.revoked))
+    page = await parts.keys.page(KeyQuery(filters.limit, filters.cursor, filters.revoked))
     return json_answer(KeyList(page.items, page.next))
 
 
 @router.get("/{key_id}", response_model=StoredKey)
 async def read_key(key_id: KeyId, parts: Parts) -> Response:
-    return json_answer(await parts.store.keys.get(key_id))
+    return json_answer(await parts.keys.get(key_id))
 
 
 @router.patch("/{key_id}", response_model=StoredKey)
 async def change_key(key_id: KeyId, body: ChangedKey, caller: AskedBy, parts: Parts) -> Response:
     """Change what the body names. A key that may do more than the caller's own is not changed by it, only revoked."""
-    present, changes = await parts.store.keys.get(key_id), body.changes()
+    present, changes = await parts.keys.get(key_id), body.changes()
     scopes: tuple[Scope, ...] = changes.get("scopes", present.scopes)
     caller.check_no_wider({*present.scopes, *scopes}, changes.get("expires_at", present.expires_at))
     if not changes:
         return json_answer(present)
-    changed = await parts.store.keys.change(key_id, **changes)
+    changed = await parts.keys.change(key_id, **changes)
     await parts.callers.refresh()
     return json_answer(changed)
 
@@ -132,7 +132,7 @@ async def change_key(key_id: KeyId, body: ChangedKey, caller: AskedBy, parts: Pa
 @router.delete("/{key_id}", status_code=204, response_class=Response)
 async def revoke_key(key_id: KeyId, caller: AskedBy, parts: Parts) -> None:
     """Revoke it, for good: here at once, at other gateways within seconds. What it has begun goes on to its end."""
-    await parts.store.keys.revoke(key_id, caller.by)
+    await parts.keys.revoke(key_id, caller.by)
     await parts.callers.refresh()
 
 

@@ -111,6 +111,8 @@ async def api(
         store=spoil(store),
         sessions=sessions,
         callers=callers,
+        keys=store.keys,
+        audit=store.audit,
         backends=known,
         tokenizers=tokenizers,
         weights=weights.control,
