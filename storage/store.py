@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,12 +18,13 @@ from storage import backends, claims, ended, gateways, groups, queries, repeats,
 from storage.audit import Audit
 from storage.database import READERS, Database
 from storage.durability import DEFAULT_DURABILITY, Durability
-from storage.errors import CannotRecord, NotCommitted, QueueFull, SessionNotFound, TraceMissing, Unavailable
-from storage.jobs import Begin, Command, Finish, Job, Pin, Record, begin_size, finish_size
+from storage.errors import SessionNotFound, TraceMissing, Unavailable
+from storage.jobs import Command
 from storage.keys import Keys
 from storage.looks import Looks
 from storage.offers import Offers
 from storage.overlay import Overlay
+from storage.recording import Recording
 from storage.records import (
     Claim,
     ClaimRequest,
@@ -40,16 +39,10 @@ from storage.records import (
     StoredBackend,
     TraceQuery,
 )
-from storage.spool.backlog import Entry
-from storage.spool.folder import Owner
-from storage.spool.spool import Spool
 from storage.upkeep import Upkeep
 from storage.usage import Usage
-from storage.waiters import deliver, fail, new_waiter, wait
+from storage.waiters import new_waiter, wait
 from storage.weights import Weights
-from storage.writer import Writer
-
-logger: Final = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -57,8 +50,6 @@ Arguments = ParamSpec("Arguments")
 QUEUE_BYTES: Final = 256 * 1024 * 1024
 _COMMAND_BYTES: Final = 1024
 _COMMAND_WAITS_S: Final = 5.0
-_SPOOL_WAITS_S: Final = 10.0
-_CLOSE_WAITS_S: Final = 10.0
 _WHOLE_PAGE: Final = 1_000
 
 
@@ -86,28 +77,13 @@ class Store:
         self.database = database
         self._gateway_id = gateway_id
         self._overlay = Overlay()
-        self._spool = Spool.open(
-            spool,
-            Owner(gateway_id, database.name_at(spool)),
-            durability=durability,
-            on_spooled=self._spooled,
-            on_readable=self._readable,
-        )
-        self._writer = Writer(
-            database,
-            gateway_id=gateway_id,
-            queue_bytes=queue_bytes,
-            spool=self._spool,
-            on_settled=self._settled,
-            on_unwritten=self._unwritten,
-            on_drained=self._drained,
+        self._records = Recording(
+            database, spool, self._overlay, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
         self._looks = Looks(database, self._readers)
         self._offers = Offers()
         self._clock = clock
-        self._begun = self._finished = 0
-        self._closing = False
         self.upkeep = Upkeep(database, self._read, self._command, clock)
         self.keys = Keys(self._read, self._command, clock)
         self.audit = Audit(self._read, self._command)
@@ -154,7 +130,7 @@ class Store:
         store = cls(
             database, folder, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes, clock=clock
         )
-        store._writer.start()
+        store._records.start()
         return store
 
     # Calls.
@@ -164,8 +140,7 @@ class Store:
 
         The row has no request body: that is written once, with the end.
         """
-        self._put(Begin(begin_size(trace), trace, session))
-        self._begun += 1
+        self._records.begin(trace, session)
 
     async def finish(self, trace: Trace, *, timeout: float) -> None:  # noqa: ASYNC109 - it ends the wait for one place
         """Queue a call's final row and return when it is committed, or, after `timeout` seconds, safe in the spool.
@@ -174,12 +149,7 @@ class Store:
         for it. Raises CannotRecord or NotCommitted where neither takes it. Finishing a trace again does nothing. A row
         of a deleted session is dropped, counted, and returns.
         """
-        waiter: asyncio.Future[None] = new_waiter()
-        job = Finish(finish_size(trace), trace, waiter, self._overlay.queued(trace.session_id))
-        if self._put(job):
-            job.timer = asyncio.get_running_loop().call_later(timeout, self._overdue, job)
-        self._finished += 1
-        await waiter  # Of whoever goes away the trace is recorded all the same.
+        await self._records.finish(trace, timeout)
 
     # Sessions.
 
@@ -243,7 +213,7 @@ class Store:
 
         It stays as it is where another gateway has pinned it meanwhile, to none that is to be replaced.
         """
-        self._put(Pin(_COMMAND_BYTES, session_id, backend, instead_of))
+        self._records.pin(session_id, backend, instead_of)
 
     async def sessions(self, query: SessionQuery) -> Page[Session]:
         """Raises BadCursor."""
@@ -366,7 +336,7 @@ class Store:
 
     async def complete(self) -> bool:
         """Whether all that was answered can be read: no gateway's spool has anything, as far as this one knows."""
-        if self._spool.pending or self._writer.unable is not None:
+        if not self._records.all_written:
             return False
         try:
             return await self._read(gateways.all_drained, self.database, self._gateway_id)
@@ -375,99 +345,25 @@ class Store:
 
     def unable(self) -> str | None:
         """Why calls can't be recorded at the moment, neither in the database nor in the spool; null when they can."""
-        if self._spool.unable is None or self._is_direct():
-            return None
-        database = self._writer.unable or "what is spooled comes first"
-        return f"the database can't be written ({database}), nor the spool ({self._spool.unable})"
+        return self._records.unable()
 
     def counts(self) -> StoreCounts:
-        return self._writer.counts(begun=self._begun, finished=self._finished)
+        return self._records.counts()
 
     async def close(self) -> None:
         """Write everything queued, to the spool if need be, then close the database. A second time it does nothing."""
-        self._closing = True
-        loop = asyncio.get_running_loop()
-        answered = await loop.run_in_executor(None, self._writer.close, _CLOSE_WAITS_S)
-        await loop.run_in_executor(None, self._spool.close)
+        answered = await self._records.close()
         if answered:
-            await loop.run_in_executor(None, self._readers.shutdown)
+            await asyncio.to_thread(self._readers.shutdown)
             self.database.close()
-
-    def _is_direct(self) -> bool:
-        """Whether a record goes to the database; else into the spool, where what came before it may still be."""
-        return not self._spool.pending and self._writer.unable is None and self._writer.alive
-
-    def _put(self, job: Record) -> bool:
-        """Whether the writer has it, rather than the spool. Raises CannotRecord."""
-        if self._closing:
-            raise CannotRecord("the store has ended")
-        self._overlay.add(job)
-        try:
-            if self._is_direct():
-                with suppress(QueueFull):
-                    self._writer.put(job)
-                    return True
-            self._to_spool(job)
-        except CannotRecord:
-            self._overlay.remove(job)
-            raise
-        return False
-
-    def _to_spool(self, job: Record) -> None:
-        """Raises CannotRecord."""
-        self._spool.put(job)
-        if isinstance(job, Finish) and job.waiter is not None:
-            if job.timer is not None:
-                job.timer.cancel()
-            late = NotCommitted("neither the database nor the spool has taken it in time; they still may")
-            job.timer = asyncio.get_running_loop().call_later(_SPOOL_WAITS_S, fail, job.waiter, late)
-
-    def _overdue(self, job: Finish) -> None:
-        """The database has had its time; it may still take it, which the drain will see."""
-        if not job.settled:
-            job.withdrawn = True
-            self._unwritten(job)
-
-    def _unwritten(self, job: Record) -> None:
-        try:
-            self._to_spool(job)
-        except CannotRecord as exc:
-            self._spooled(job, exc)
-
-    def _settled(self, job: Job) -> None:
-        job.settled = True
-        if isinstance(job, Finish) and job.timer is not None:
-            job.timer.cancel()
-        self._overlay.remove(job)
-
-    def _spooled(self, job: Record, refusal: CannotRecord | None) -> None:
-        job.settled = True
-        if refusal is None:
-            self._overlay.spooled(job)
-        else:
-            self._overlay.remove(job)
-            logger.error("not recorded: %s", refusal)
-        if isinstance(job, Finish) and job.waiter is not None:
-            if job.timer is not None:
-                job.timer.cancel()
-            if refusal is None:
-                deliver(job.waiter, None)
-            else:
-                fail(job.waiter, refusal)
-
-    def _drained(self, entries: Sequence[Entry]) -> None:
-        self._overlay.drained(entry.job.session_id for entry in entries if entry.job is not None)
-
-    def _readable(self) -> None:
-        self._writer.nudge()
 
     async def _command(self, session_id: str | None, run: Callable[[Connection], Result]) -> Result:
         waiter: asyncio.Future[Result] = new_waiter()
-        self._writer.put(Command(_COMMAND_BYTES, run, waiter, session_id))
+        self._records.command(Command(_COMMAND_BYTES, run, waiter, session_id))
         try:
             return await wait(waiter, _COMMAND_WAITS_S)
         except (SessionNotFound, TraceMissing) as exc:
-            if not self._spool.pending:
+            if self._records.all_written:
                 raise
             raise Unavailable(f"{exc}, as far as is known: not all that was recorded is in the database yet") from exc
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -15,6 +16,8 @@ from storage.errors import Unavailable
 Result = TypeVar("Result")
 
 _CONFLICTS: Final = 5
+_HANGS_S: Final = 2.0
+"""A transaction that takes longer is taken for one that hangs, until it comes back."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -24,8 +27,21 @@ class Transactions:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._db: Connection | None = None
-        self.unable: str | None = None
-        """Why the last transaction could not be written, in the database's words; null when it could."""
+        self._why: str | None = None
+        self._asked_at: float | None = None
+        self._failed_at = float("-inf")
+
+    @property
+    def unable(self) -> str | None:
+        """Why nothing can be written at the moment, in the database's words where it has some; null when it can."""
+        asked_at = self._asked_at
+        if asked_at is not None and (silent_for := time.monotonic() - asked_at) > _HANGS_S:
+            return f"it has not answered for {silent_for:.0f} s"
+        return self._why
+
+    def has_failed_since(self, moment: float) -> bool:
+        """Whether the database was found to be away after that moment, and was not found to be back."""
+        return self._why is not None and self._failed_at > moment
 
     def run(self, work: Callable[[Connection], Result]) -> Result:
         """Do `work` in a transaction that is committed on return.
@@ -34,6 +50,20 @@ class Transactions:
         Raises Unavailable where the database as a whole is the reason (locked, full, gone), so that trying again
         may help; else what `work` raises.
         """
+        self._asked_at = time.monotonic()
+        try:
+            try:
+                return self._run(work)
+            except Unavailable as exc:
+                cause = exc.__cause__
+                if not (isinstance(cause, DBAPIError) and cause.connection_invalidated):
+                    raise
+                # A connection that broke while nobody used it is found out by its use.
+                return self._run(work)
+        finally:
+            self._asked_at = None
+
+    def _run(self, work: Callable[[Connection], Result]) -> Result:
         try:
             result = self._try(work)
         except Exception as exc:
@@ -41,12 +71,13 @@ class Transactions:
                 raise
             self.disconnect()
             reason = str(exc.__cause__ or exc)
-            if self.unable is None:
+            if self._why is None:
                 _log.warning("the database can't be written: %s", reason)
-            self.unable = reason
+            self._why = reason
+            self._failed_at = time.monotonic()
             raise Unavailable(f"the database can't be written: {reason}") from exc
-        if self.unable is not None:
-            self.unable = None
+        if self._why is not None:
+            self._why = None
             _log.warning("the database can be written again")
         return result
 

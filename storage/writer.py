@@ -11,9 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
-
-from sqlalchemy import Connection
+from typing import Any, Final
 
 from storage import gateways
 from storage.batch import Batches, Written
@@ -29,15 +27,12 @@ from storage.spool.spool import Spool
 from storage.transactions import Transactions
 from storage.waiters import deliver, fail
 
-Result = TypeVar("Result")
-
 _log: Final = logging.getLogger(__name__)
 _HEARTBEAT_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
-_AT_ONCE_S: Final = 0.2
-_HANGS_S: Final = 2.0
-"""A transaction that takes longer is taken for one that hangs, until it comes back."""
+_LEAVES_S: Final = 2.0
+"""What a transaction that is under way when time is up gets on top."""
 
 
 class Writer:
@@ -70,8 +65,6 @@ class Writer:
         self._closing = False
         self._gives_up_at = float("inf")
         self._transactions = Transactions(database)
-        self._asked_at: float | None = None
-        self._failed_at = float("-inf")
         self._batches = Batches(database)
         self._drain = self._new_drain()
         self._checkpoints = Checkpoints(database)
@@ -92,9 +85,6 @@ class Writer:
     @property
     def unable(self) -> str | None:
         """Why the database can't be written at the moment; null when it can."""
-        asked_at = self._asked_at
-        if asked_at is not None and (silent_for := time.monotonic() - asked_at) > _HANGS_S:
-            return f"it has not answered for {silent_for:.0f} s"
         return self._transactions.unable
 
     def put(self, job: Job) -> None:
@@ -141,7 +131,7 @@ class Writer:
             self._closing = True
             self._gives_up_at = time.monotonic() + timeout
             self._inbox.end()
-        self._thread.join(timeout + _HANGS_S)
+        self._thread.join(timeout + _LEAVES_S)
         return not self._thread.is_alive()
 
     def _supervise(self) -> None:
@@ -162,7 +152,9 @@ class Writer:
                 time.sleep(_FIRST_PAUSE_S)
 
     def _new_drain(self) -> Drain:
-        return Drain(self._spool.backlog, run=self._run, batches=self._batches, on_drained=self._out_of_the_spool)
+        return Drain(
+            self._spool.backlog, run=self._transactions.run, batches=self._batches, on_drained=self._out_of_the_spool
+        )
 
     def _work(self) -> None:
         while self._in_hand or not self._inbox.ended or self._drains():
@@ -179,23 +171,6 @@ class Writer:
             if self._drains():
                 self._drain_some()
 
-    def _run(self, work: Callable[[Connection], Result]) -> Result:
-        """As `Transactions.run`; whoever looks sees for how long it has not come back."""
-        self._asked_at = asked_at = time.monotonic()
-        try:
-            try:
-                return self._transactions.run(work)
-            except Unavailable:
-                if time.monotonic() - asked_at > _AT_ONCE_S:
-                    raise
-                # A connection that broke while nobody used it is found out by its use.
-                return self._transactions.run(work)
-        except Unavailable:
-            self._failed_at = time.monotonic()
-            raise
-        finally:
-            self._asked_at = None
-
     def _record(self, jobs: Sequence[Record]) -> None:
         """Commit them in one transaction. What the database refuses is found by halves, and fails alone."""
         wanted = [job for job in jobs if not job.withdrawn]
@@ -203,9 +178,9 @@ class Writer:
             return self._settle(jobs, [])
         started = time.monotonic()
         try:
-            if self._has_failed_since(jobs[-1]):
+            if self._transactions.has_failed_since(jobs[-1].queued_at):
                 raise Unavailable(f"the database can't be written: {self._transactions.unable}")
-            written = self._run(partial(self._batches.write, jobs=wanted))
+            written = self._transactions.run(partial(self._batches.write, jobs=wanted))
         except Exception as exc:
             self._batches.forget(job.session_id for job in wanted)
             if isinstance(exc, Unavailable):
@@ -289,9 +264,9 @@ class Writer:
             self._settle([command], [])
             return
         try:
-            if self._has_failed_since(command):
+            if self._transactions.has_failed_since(command.queued_at):
                 raise Unavailable(f"the database can't be written: {self._transactions.unable}")
-            told = self._run(command.execute)
+            told = self._transactions.run(command.execute)
         except Exception as exc:
             told = partial(fail, command.waiter, exc)
         self._batches.forget([command.session_id])
@@ -320,7 +295,7 @@ class Writer:
     def _beat(self) -> None:
         self._last_beat = time.monotonic()
         try:
-            self._run(partial(gateways.live, self._database, self._gateway_id, self._spool.depth))
+            self._transactions.run(partial(gateways.live, self._database, self._gateway_id, self._spool.depth))
         except Unavailable:
             _log.debug("no heartbeat", exc_info=True)
 
@@ -329,7 +304,7 @@ class Writer:
         if self._spool.pending:
             return self._beat()
         try:
-            self._run(partial(gateways.forget, gateway_id=self._gateway_id))
+            self._transactions.run(partial(gateways.forget, gateway_id=self._gateway_id))
         except Unavailable:
             _log.debug("no goodbye", exc_info=True)
 
@@ -337,10 +312,6 @@ class Writer:
         """Seconds. Sooner in trouble, for a heartbeat also shows whether the database can be written again."""
         pause = _HEARTBEAT_S if self._transactions.unable is None else _LONGEST_PAUSE_S
         return self._last_beat + pause - time.monotonic()
-
-    def _has_failed_since(self, job: Job) -> bool:
-        """Those who came before a failure was known are not tried after one another, each for as long."""
-        return self._transactions.unable is not None and self._failed_at > job.queued_at
 
 
 def _leading_records(jobs: Sequence[Job]) -> list[Record]:

@@ -108,14 +108,12 @@ class Appender:
             try:
                 self._write(job, self._encode(job, time.time()))
             except OSError as exc:
+                self._make_safe()
                 self._unsafe.append(job)
                 self._fail(exc)
             except (TypeError, ValueError) as exc:
                 self._told.append((job, _refusal(job, exc)))
-        try:
-            self._sync()
-        except OSError as exc:
-            self._fail(exc)
+        self._make_safe()
         self._tell()
 
     def _write(self, job: Record, body: bytes) -> None:
@@ -138,6 +136,13 @@ class Appender:
         self._backlog.add(segment)
         return segment
 
+    def _make_safe(self) -> None:
+        """What was written so far, whatever becomes of the rest."""
+        try:
+            self._sync()
+        except OSError as exc:
+            self._fail(exc)
+
     def _sync(self) -> None:
         """Raises OSError."""
         if self._unsafe:
@@ -154,7 +159,8 @@ class Appender:
 
     def _fail(self, cause: OSError) -> None:
         """What is not safe is lost to this file, in which nothing more can be trusted."""
-        _log.error("the spool can't be written: %s", cause)
+        if self.unable is None:
+            _log.error("the spool can't be written: %s", cause)
         self._told += [(job, _refusal(job, cause)) for job in self._unsafe]
         self._unsafe = []
         self._seal()

@@ -51,7 +51,8 @@ class EntryEncoder:
     def encode(self, job: Record, now: float) -> bytes:
         """Raises TypeError or ValueError for what can't be stored anywhere: an object in the metadata, say."""
         if isinstance(job, Pin):
-            return _join(_PIN, now, _Head({"session_id": job.session_id, "backend": job.backend}))
+            pin = {"session_id": job.session_id, "backend": job.backend, "instead_of": job.instead_of}
+            return _join(_PIN, now, _Head(pin))
         kind, payload = (
             (_BEGIN, codec.running_payload(job.trace))
             if isinstance(job, Begin)
@@ -82,7 +83,7 @@ def decode_entry(body: bytes) -> Record:
         kind, _, length = _START.unpack_from(body)
         head = _unpack(body[START_SIZE : START_SIZE + length])
         if kind == _PIN:
-            return Pin(_PIN_BYTES, head.columns["session_id"], head.columns["backend"])
+            return Pin(_PIN_BYTES, **head.columns)
         trace = codec.trace(head.columns, _payload(body[START_SIZE + length :], head.lengths))
         session = _session(head.session)
     except (msgspec.MsgspecError, struct.error, BadDelta, BadPayload, KeyError, TypeError, ValueError) as exc:

@@ -77,11 +77,12 @@ class Segment:
 
     def append(self, data: bytes) -> None:
         """Frames, which are safe after the next `sync`. Raises OSError."""
-        view = memoryview(data)
+        view, end = memoryview(data), self._end
         while view:
-            written = os.pwrite(self._file, view, self._end)
-            self._end += written
+            written = os.pwrite(self._file, view, end)
+            end += written
             view = view[written:]
+        self._end = end
 
     def sync(self, *, to_disk: bool) -> None:
         """What was appended is durable from here on. Raises OSError."""

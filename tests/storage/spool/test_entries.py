@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from adapters.schema import Reward, Trace
 from storage.jobs import Begin, Finish, Pin
@@ -25,6 +25,7 @@ SESSION = session(
 )
 
 
+@settings(max_examples=40)
 @given(traces("s"))
 def test_any_trace_comes_back_as_it_was(trace: Trace) -> None:
     job = decode_entry(encode(Finish(1, trace, None, SESSION)))
@@ -41,9 +42,9 @@ def test_a_begin_comes_back_without_its_body() -> None:
 
 
 def test_a_pin_comes_back() -> None:
-    job = decode_entry(encode(Pin(1, "s", "gpu-1")))
+    job = decode_entry(encode(Pin(1, "s", "gpu-1", "gpu-2")))
     assert isinstance(job, Pin)
-    assert (job.session_id, job.backend) == ("s", "gpu-1")
+    assert (job.session_id, job.backend, job.instead_of) == ("s", "gpu-1", "gpu-2")
 
 
 def test_what_no_database_could_have_is_refused() -> None:

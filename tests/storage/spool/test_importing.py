@@ -11,6 +11,7 @@ from storage.errors import CannotOpen
 from storage.records import TraceQuery
 from storage.spool.importing import Imported, SpoolInUse, import_spool
 from storage.store import Store
+from tests.storage.conftest import on_sqlite
 from tests.storage.examples import call, session
 from tests.storage.test_outages import locked
 
@@ -67,6 +68,7 @@ async def test_a_dead_gateways_spool_comes_in_once(tmp_path: Path, place: str) -
     assert told == Imported(imported=4, dropped=1)
 
 
+@on_sqlite
 async def test_what_is_damaged_is_told_and_kept_and_the_rest_comes_in(
     tmp_path: Path, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -78,6 +80,7 @@ async def test_what_is_damaged_is_told_and_kept_and_the_rest_comes_in(
     assert "can't be read, so the file is kept" in caplog.text
 
 
+@on_sqlite
 async def test_the_spool_of_a_gateway_that_lives_is_left_alone(tmp_path: Path, place: str) -> None:
     store = Store.open(tmp_path / "alive.db", gateway_id="alive")
     with pytest.raises(SpoolInUse, match="in use by a gateway that runs"):
@@ -86,6 +89,7 @@ async def test_the_spool_of_a_gateway_that_lives_is_left_alone(tmp_path: Path, p
     await store.close()
 
 
+@on_sqlite
 @pytest.mark.parametrize("name", ["nothing", "other"])
 def test_a_folder_that_is_no_spool_is_left_as_it_is(tmp_path: Path, place: str, name: str) -> None:
     (tmp_path / "other" / "folder").mkdir(parents=True)
@@ -94,6 +98,7 @@ def test_a_folder_that_is_no_spool_is_left_as_it_is(tmp_path: Path, place: str, 
     assert list((tmp_path / "other" / "folder").iterdir()) == []
 
 
+@on_sqlite
 async def test_what_no_database_takes_is_put_aside_and_holds_nothing_up(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "dead"
     store = Store.open(made(folder) / "a.db", gateway_id="dead")

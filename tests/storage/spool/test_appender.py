@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from storage.errors import CannotRecord
+from storage.jobs import Finish, Record
+from storage.spool.appender import Appender, Told
+from storage.spool.backlog import Backlog
+from storage.spool.folder import Owner, SpoolFolder
+from tests.storage.examples import call
+
+
+class Listening:
+    """What the appender has told, by group; it can be made to wait in the middle of telling."""
+
+    def __init__(self) -> None:
+        self.groups: list[Told] = []
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self._heard = threading.Condition()
+
+    def __call__(self, told: Told) -> None:
+        with self._heard:
+            self.groups.append(told)
+            self._heard.notify()
+        assert self.goes_on.wait(20)
+
+    def wait_for(self, count: int) -> list[tuple[Record, CannotRecord | None]]:
+        with self._heard:
+            assert self._heard.wait_for(lambda: sum(map(len, self.groups)) >= count, 20)
+        return [each for group in self.groups for each in group]
+
+
+@pytest.fixture
+def backlog(tmp_path: Path) -> Backlog:
+    return Backlog(tmp_path)
+
+
+@contextmanager
+def appending(tmp_path: Path, backlog: Backlog, heard: Listening, size: int = 1 << 16) -> Iterator[Appender]:
+    folder = SpoolFolder.create(tmp_path / "spool", Owner("gateway-1", "a.db"))
+    appender = Appender(folder, backlog, segment_bytes=size, to_disk=True, on_appended=heard)
+    try:
+        yield appender
+    finally:
+        heard.goes_on.set()
+        appender.close()
+
+
+def ended(body: bytes = b"{}") -> Finish:
+    return Finish(100, call("s", body=body), None)
+
+
+def test_those_who_wait_at_the_same_time_share_an_fsync(tmp_path: Path, backlog: Backlog) -> None:
+    heard = Listening()
+    with appending(tmp_path, backlog, heard) as appender:
+        heard.goes_on.clear()
+        jobs = [ended() for _ in range(101)]
+        appender.put(jobs[0])
+        heard.wait_for(1)
+        for job in jobs[1:]:
+            appender.put(job)
+        heard.goes_on.set()
+        assert heard.wait_for(101) == [(job, None) for job in jobs]
+        assert [len(group) for group in heard.groups] == [1, 100]
+        assert len(backlog.read(1000, 1 << 20)) == 101
+
+
+def test_files_follow_each_other_and_one_that_is_too_large_has_its_own(tmp_path: Path, backlog: Backlog) -> None:
+    heard = Listening()
+    with appending(tmp_path, backlog, heard, size=8192) as appender:
+        bodies = [bytes([number]) * 300 for number in range(40)]
+        large = bytes(range(256)) * 40 + b"".join(number.to_bytes(4, "big") for number in range(9000))
+        for body in (*bodies[:20], large, *bodies[20:]):
+            appender.put(ended(body))
+        heard.wait_for(41)
+        entries = backlog.read(1000, 1 << 30)
+        found = [entry.job.trace.request.body for entry in entries if isinstance(entry.job, Finish)]
+        assert found == [*bodies[:20], large, *bodies[20:]]
+        assert len(list((tmp_path / "spool").glob("*/*.spool"))) > 3
+        backlog.drained(entries)
+    assert not (tmp_path / "spool").exists()
+
+
+def test_without_room_for_another_file_there_is_still_room_in_the_reserve(tmp_path: Path, backlog: Backlog) -> None:
+    heard = Listening()
+    with appending(tmp_path, backlog, heard, size=32 * 1024) as appender:
+        assert appender.unable is None
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16 * 1024, hard))
+        try:
+            appender.put(ended())
+            assert heard.wait_for(1)[0][1] is None
+            for _ in range(200):
+                appender.put(ended(b"".join(number.to_bytes(4, "big") for number in range(300))))
+            refusals = [refusal for _, refusal in heard.wait_for(201)]
+            assert appender.unable == "File too large"
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        last = refusals.index(next(refusal for refusal in refusals if refusal is not None))
+        assert last > 5
+        assert all(isinstance(refusal, CannotRecord) for refusal in refusals[last:])
+        assert len(backlog.read(1000, 1 << 30)) == last
+        appender.put(ended())
+        assert heard.wait_for(202)[-1][1] is None
+        until = time.monotonic() + 20
+        while appender.unable is not None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert appender.unable is None
+
+
+def test_what_nothing_could_store_fails_alone(tmp_path: Path, backlog: Backlog) -> None:
+    heard = Listening()
+    with appending(tmp_path, backlog, heard) as appender:
+        for job in (ended(), Finish(100, call("s", metadata={"not": object()}), None), ended()):
+            appender.put(job)
+        assert sorted(refusal is None for _, refusal in heard.wait_for(3)) == [False, True, True]
+        assert len(backlog.read(10, 1 << 20)) == 2
