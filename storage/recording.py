@@ -74,6 +74,10 @@ class Recording:
         """Whether the database takes what comes, and has all that came before."""
         return not self._spool.pending and self._writer.unable is None
 
+    @property
+    def spool_folder(self) -> Path:
+        return self._spool.folder
+
     def begin(self, trace: Trace, session: Session | None) -> None:
         """Raises CannotRecord."""
         self._put(Begin(begin_size(trace), trace, session))

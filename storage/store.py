@@ -328,7 +328,7 @@ class Store:
     @property
     def spool_folder(self) -> Path:
         """This process's own."""
-        return self._spool.folder
+        return self._records.spool_folder
 
     async def gateways(self) -> tuple[GatewayHeard, ...]:
         """Those that write to this database, as they were last heard of; this one too."""
