@@ -27,6 +27,16 @@ class Adapter(Protocol):
     def shape(self) -> Shape: ...
 
     @property
+    def health_at(self) -> str:
+        """Where a server answers cheaply that it lives."""
+        ...
+
+    @property
+    def affinity(self) -> tuple[str, ...]:
+        """The headers by which routers for this engine keep what belongs together at one server."""
+        ...
+
+    @property
     def words(self) -> frozenset[str]:
         """All features that a server of this engine may have, the configuration's own words among them."""
         ...

@@ -105,6 +105,8 @@ class Dynamo(OpenAIEngine):
     asks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     configurable: ClassVar = by_worker("vllm")
     variants: ClassVar = frozenset({"vllm", "sglang", "trtllm"})
+    # Its router's, where it is started with --router-session-affinity-ttl-secs.
+    affinity: ClassVar[tuple[str, ...]] = ("x-dynamo-session-id",)
 
     def features_of(self, version: str | None, variant: str | None) -> frozenset[str]:
         return by_worker(variant)

@@ -82,6 +82,9 @@ class OpenAIEngine:
     """The forks, patches or kinds of worker that the capability table knows."""
     owners: ClassVar[frozenset[str]] = frozenset()
     """What stands under `owned_by` where this engine lists its models."""
+    health_at: ClassVar[str] = "/health"
+    # vLLM's router reads the one, SGLang's the other; either may stand before a server that is recognised as its own.
+    affinity: ClassVar[tuple[str, ...]] = ("x-session-id", "x-smg-routing-key")
     counts_at: ClassVar[str | None] = None
     """Where a server of this engine counts the tokens of a chat; null where it does not."""
     no_ids: ClassVar[str | None] = None

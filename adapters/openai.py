@@ -17,6 +17,7 @@ class OpenAI(OpenAIEngine):
     shape: ClassVar[Shape] = Shape()
     since = (((0,), frozenset({"logprobs", "usage"})),)
     assumed = frozenset({"logprobs", "usage"})
+    health_at: ClassVar[str] = "/v1/models"
     asks: ClassVar = {"usage": ("stream_options", "include_usage")}
 
     def recognise(self, replies: Replies) -> Server:

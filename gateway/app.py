@@ -20,7 +20,7 @@ from gateway.api.parts import ApiParts
 from gateway.backends import Backends
 from gateway.detection import Detection
 from gateway.dialects.table import COUNTERS, ENDPOINTS
-from gateway.dispatch import TRIES, Dispatcher
+from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings
 from gateway.exposure import check_exposure
 from gateway.followed_backends import Followed, followed
@@ -35,6 +35,7 @@ from gateway.known_backends import known_backends
 from gateway.models import list_models
 from gateway.patience import Patience
 from gateway.planes import Planes
+from gateway.probing import Prober
 from gateway.proxy import Proxy, ProxySettings
 from gateway.refusals import Defect
 from gateway.retokenizer import Retokenizer
@@ -48,6 +49,7 @@ from gateway.sight.siblings import Siblings, told_by_all
 from gateway.sight.sight import Sight
 from gateway.sight.told import Told
 from gateway.token_counter import TokenCounter
+from gateway.tries import TRIES
 from gateway.upstream import Upstream
 from gateway.weights.parts import WeightParts
 from storage.ids import new_id
@@ -159,6 +161,8 @@ async def opened(
         stack.callback(retokenizer.close)
         await retokenizer.warm(backend.tokenizer for backend in settings.backends if backend.tokenizer is not None)
         await stack.enter_async_context(introduced(backends))
+        prober = Prober(backends, upstream, patience=settings.detect_timeout, quiet=settings.probe_interval)
+        await stack.enter_async_context(prober.running())
         if store.shared:
             ask = partial(patience.wait_for, store.backends)
             await stack.enter_async_context(followed(Followed(backends, environ), backends, ask))
@@ -169,6 +173,7 @@ async def opened(
                 backends,
                 upstream,
                 first_byte_timeout=settings.first_byte_timeout,
+                connect_timeout=settings.connect_timeout,
                 busy_wait=settings.busy_wait,
                 gate=weights.gate,
             ),

@@ -9,12 +9,18 @@ from typing import Final
 from adapters.detect import QUESTIONS, Configured, Question, Replies, Reply
 from adapters.engines import corrected, identify, probes
 from adapters.server import Server
-from gateway.backends import Backend
-from gateway.upstream import TimedOut, Upstream, UpstreamError
+from gateway.backend import Backend
+from gateway.upstream import NothingSent, TimedOut, Upstream, UpstreamError
 
 _REPLY_BYTES: Final = 4 * 1024 * 1024
 # A probe samples one token, and an engine's first request can wait for a compile.
 _PROBE_PATIENCE: Final = 10.0
+
+
+class NotServing(NothingSent):
+    """What is there can answer nothing at all: a proxy before a server that is gone, or a server that is dead."""
+
+    kind = "not_serving"
 
 
 class Detection:
@@ -29,6 +35,9 @@ class Detection:
         replies, failure = await self._ask(backend, QUESTIONS, self._timeout)
         if not replies and failure is not None:
             raise failure
+        if replies and all(reply.status >= 500 for reply in replies.values()):
+            status = max(reply.status for reply in replies.values())
+            raise NotServing(backend.name, f"it answers every question with an error, such as status {status}")
         settings = backend.settings
         configured = Configured(
             engine=settings.engine,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from adapters.adapter import Adapter
 from adapters.engines import adapter_for
@@ -15,18 +17,20 @@ from adapters.plan import Plan
 from adapters.request import CanonicalRequest
 from adapters.schema import Attempt, Capture, Error
 from adapters.server import Server
-from gateway.backends import Backend, Backends, ModelNotServed, NoBackend
+from gateway.backend import Backend
+from gateway.backends import Backends
+from gateway.candidates import candidates_for, named_there, twice_if_alone
 from gateway.deadline import Deadline
-from gateway.refusals import BackendTimeout, BadGateway, ModelNotFound, NoBackendAvailable
+from gateway.refusals import BackendTimeout, BadGateway, NoBackendAvailable, Refusal
 from gateway.retry_after import seconds_to_wait
+from gateway.tries import Tries
 from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
 from gateway.weights.gate import Gate
 
 # What of an agent's headers a backend may see. Its credential is not among them.
 _PASSED_HEADERS = ("traceparent", "tracestate", "x-request-id")
 _ERROR_BYTES = 1024 * 1024
-TRIES = 2
-"""Of one call; the limit for connecting is shared by them."""
+_BUSY = (429, 503)
 
 
 class BackendRefused(Exception):
@@ -50,9 +54,10 @@ class Dispatched:
     plan: Plan
     backend: Backend
     answer: UpstreamAnswer
+    ended: Callable[[], None]
 
     async def close(self) -> None:
-        self.backend.in_flight -= 1
+        self.ended()
         await self.answer.close()
 
 
@@ -70,28 +75,17 @@ class Order:
     """Called with each plan before it is sent; raises to stop the call."""
     held: Callable[[float], None] = lambda seconds: None
     """Called with the seconds that the call waited at a paused backend."""
+    alone: bool = False
+    """No other call of this session follows."""
 
-
-async def candidates_for(
-    backends: Backends, session_id: str, model: str | None, pinned: str | None
-) -> Sequence[Backend]:
-    """Backends to ask for a session's call, the best first. Raises NoBackendAvailable or ModelNotFound."""
-    await backends.know_all()
-    try:
-        return backends.candidates(session_id, model, pinned)
-    except NoBackend:
-        raise NoBackendAvailable() from None
-    except ModelNotServed:
-        # A model may have been loaded since the backends were last asked.
-        await backends.ask_models_again()
-    try:
-        return backends.candidates(session_id, model, pinned)
-    except ModelNotServed as exc:
-        raise ModelNotFound(str(exc), param="model") from None
+    @property
+    def stays(self) -> str | None:
+        """The session whose calls belong together at one backend."""
+        return None if self.alone else self.session_id
 
 
 class Dispatcher:
-    """Sends calls to backends. A second try only where nothing was sent, or no byte came back.
+    """Sends calls to backends. Sent a second time only where no byte came back.
 
     A backend that is busy and says when to come back is asked again, where that is within a call's `busy_wait`.
     """
@@ -102,15 +96,19 @@ class Dispatcher:
         upstream: Upstream,
         *,
         first_byte_timeout: float,
+        connect_timeout: float = 5.0,
         busy_wait: float = 0.0,
         gate: Gate | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Times in seconds."""
-        self._gate = gate or Gate()
+        """Seconds; `connect_timeout` is for all of a call's tries to get through to anyone."""
         self._backends = backends
         self._upstream = upstream
         self._first_byte_timeout = first_byte_timeout
+        self._connect_timeout = connect_timeout
         self._busy_wait = busy_wait
+        self._gate = gate or Gate()
+        self._clock = clock
 
     async def dispatch(self, order: Order) -> Dispatched:
         """Raises Refusal or BackendRefused. The caller closes what it gets."""
@@ -126,53 +124,86 @@ class Dispatcher:
             await asyncio.sleep(wait)
 
     async def _dispatch(self, order: Order) -> Dispatched:
-        candidates = await candidates_for(self._backends, order.session_id, order.request.model, order.pinned)
-        failure: UpstreamError | None = None
-        for attempt in range(TRIES):
-            backend = candidates[min(attempt, len(candidates) - 1)]
-            if self._gate.closed:
-                backend = await self._open(order, candidates, attempt)
-            try:
-                return await self._ask(backend, order)
-            except (NothingSent, NoAnswer) as exc:
-                self._backends.failed(backend, exc.why)
-                failure = exc
+        tries = Tries(until=self._clock() + self._connect_timeout, clock=self._clock)
+        async with aclosing(self._openings(order)) as openings:
+            async for backend in openings:
+                if not tries.may_try(backend):
+                    break
+                try:
+                    return await self._ask(backend, order)
+                except NothingSent as exc:
+                    self._backends.refused(backend, exc.why)
+                    # What a server said outweighs that another was not there.
+                    tries.failed(exc, sent=False, outweighs=not isinstance(tries.failure, BackendRefused))
+                except NoAnswer as exc:
+                    self._backends.struck(backend, exc.why)
+                    tries.failed(exc, sent=True)
+                except TimedOut as exc:
+                    backend.pulse.kept_waiting(exc.why)
+                    tries.failed(exc, sent=True, elsewhere=True)
+                except BackendRefused as exc:
+                    # The prompt of a session that goes on is cached at its backend, and its agent comes again.
+                    if exc.status not in _BUSY or order.pinned is not None:
+                        raise
+                    tries.failed(exc, sent=True, elsewhere=True)
+        failure = tries.failure
         assert failure is not None
-        if isinstance(failure, NothingSent):
-            words = f"No backend could be reached. The last try was `{failure.backend}`: {failure.why}"
-            raise NoBackendAvailable(words) from failure
-        raise BadGateway(f"The backend `{failure.backend}` gave no answer: {failure.why}") from failure
+        if isinstance(failure, BackendRefused):
+            raise failure
+        raise _refusal(failure) from failure
 
-    async def _open(self, order: Order, candidates: Sequence[Backend], attempt: int) -> Backend:
-        """The best backend that is not paused, at once or when a pause is over. Raises Refusal.
+    async def _openings(self, order: Order) -> AsyncGenerator[Backend, None]:
+        """The backends to try, each not paused at the moment when it is given. Raises Refusal.
 
         The call has to be counted in its `in_flight` before anything else is awaited.
         """
+        pinned = order.pinned
+        left = await self._candidates(order)
         while True:
-            left = candidates[min(attempt, len(candidates) - 1) :]
+            if self._gate.closed:
+                ranked = [*left]
+                chosen = self._gate.choose(ranked, pinned)
+                if chosen is None and ranked:
+                    await self._hold(order, ranked, pinned)
+                    # Meanwhile backends may have come and gone.
+                    left = await self._candidates(order)
+                    continue
+                left = (backend for backend in ranked if backend is not chosen)
+            else:
+                chosen = next(left, None)
+            if chosen is None:
+                return
+            yield chosen
             # What failed a moment ago is not waited for, though it be the session's own.
-            pinned = order.pinned if attempt == 0 else None
-            backend = self._gate.choose(left, pinned)
-            if backend is not None:
-                return backend
-            began = time.monotonic()
-            try:
-                await self._gate.hold(next((each.name for each in left if each.name == pinned), left[0].name))
-            finally:
-                order.held(time.monotonic() - began)
-            # Meanwhile backends may have come and gone.
-            candidates = await candidates_for(self._backends, order.session_id, order.request.model, order.pinned)
+            pinned = None
+
+    async def _candidates(self, order: Order) -> Iterator[Backend]:
+        model = order.request.model
+        found = await candidates_for(self._backends, order.session_id, model, order.pinned, alone=order.alone)
+        return twice_if_alone(found)
+
+    async def _hold(self, order: Order, ranked: Sequence[Backend], pinned: str | None) -> None:
+        """Until it is worth while to choose again. Raises Refusal."""
+        began = self._clock()
+        try:
+            await self._gate.hold(next((each.name for each in ranked if each.name == pinned), ranked[0].name))
+        finally:
+            order.held(self._clock() - began)
 
     async def _ask(self, backend: Backend, order: Order) -> Dispatched:
-        """One try at one backend. Raises NothingSent or NoAnswer where another try may be made."""
-        backend.in_flight += 1
+        """One try at one backend. Raises UpstreamError, Refusal or BackendRefused."""
+        self._backends.began(backend, order.stays)
+        ended = partial(self._backends.ended, backend, order.stays)
         try:
-            return await self._try(backend, order)
+            plan, answer = await self._try(backend, order)
         except BaseException:
-            backend.in_flight -= 1
+            ended()
             raise
+        finally:
+            self._backends.tried(backend)
+        return Dispatched(plan, backend, answer, ended)
 
-    async def _try(self, backend: Backend, order: Order) -> Dispatched:
+    async def _try(self, backend: Backend, order: Order) -> tuple[Plan, UpstreamAnswer]:
         started_at = datetime.now(UTC)
 
         def attempted(status: int | None, error: str | None = None) -> None:
@@ -183,18 +214,16 @@ class Dispatcher:
         try:
             server = await self._backends.server(backend)
             adapter = adapter_for(server.engine)
-            plan = adapter.plan(order.request, server, order.capture)
-            answer = await self._send(backend, plan, order)
+            plan = adapter.plan(named_there(order.request, backend), server, order.capture)
+            answer = await self._send(backend, adapter, plan, order)
             if answer.status == 200:
-                backend.answered()
+                self._backends.answered(backend)
                 attempted(answer.status)
-                return Dispatched(plan, backend, answer)
+                return plan, answer
             corrected, refused = await self._refused(backend, adapter, plan, answer)
         except UpstreamError as exc:
             attempted(None, f"{exc.kind}: {exc.why}")
-            if isinstance(exc, TimedOut):
-                raise BackendTimeout(exc.why) from exc
-            if isinstance(exc, NothingSent | NoAnswer):
+            if isinstance(exc, NothingSent | NoAnswer | TimedOut):
                 raise
             raise BadGateway(exc.why) from exc
         except asyncio.CancelledError:
@@ -212,7 +241,7 @@ class Dispatcher:
         backend.server = corrected
         return await self._try(backend, order)
 
-    async def _send(self, backend: Backend, plan: Plan, order: Order) -> UpstreamAnswer:
+    async def _send(self, backend: Backend, adapter: Adapter, plan: Plan, order: Order) -> UpstreamAnswer:
         order.planned(plan, backend)
         headers = [
             ("content-type", "application/json"),
@@ -220,6 +249,9 @@ class Dispatcher:
             *((name, order.headers[name]) for name in _PASSED_HEADERS if name in order.headers),
             *backend.headers(),
         ]
+        if order.stays is not None:
+            # What stands behind it may be a router. The header's own name is the agent's no more.
+            headers += [(name, order.stays) for name in adapter.affinity]
         try:
             with Deadline(self._first_byte_timeout):
                 return await self._upstream.send(
@@ -248,3 +280,14 @@ class Dispatcher:
             status, error = 502, Error(f"The backend answered with status {answer.status}: {error.message}")
         corrected = adapter.refused(plan, answer.status, body) if 400 <= answer.status < 500 else None
         return corrected if corrected != plan.server else None, BackendRefused(status, error, headers)
+
+
+def _refusal(failure: Exception) -> Refusal:
+    """What the agent is told of a call that nobody took."""
+    assert isinstance(failure, UpstreamError)
+    if isinstance(failure, TimedOut):
+        return BackendTimeout(failure.why)
+    if isinstance(failure, NothingSent):
+        words = f"No backend could be reached. The last try was `{failure.backend}`: {failure.why}"
+        return NoBackendAvailable(words)
+    return BadGateway(f"The backend `{failure.backend}` gave no answer: {failure.why}")

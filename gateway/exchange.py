@@ -19,7 +19,7 @@ from adapters.prompts import ToldPrompts
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion, Error, Trace
 from gateway.agent_answer import AgentAnswer
-from gateway.backends import Backend
+from gateway.backend import Backend
 from gateway.call import Call
 from gateway.deadline import Deadline
 from gateway.dialects.dialect import Responder
@@ -140,6 +140,7 @@ class Exchange:
             attempts=call.attempts,
             planned=self._planned,
             held=call.was_held,
+            alone=call.session.implicit,
         )
         try:
             dispatched = await self._parts.dispatcher.dispatch(order)

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.introduction import introduce_one
 from gateway.known_backends import settings_of
 from gateway.settings import SettingsError

@@ -54,11 +54,13 @@ class Health:
         unable = self._store.unable()
         if unable is not None:
             problems.append(f"nothing can be recorded: {unable}")
-        backends = self._backends.all()
+        backends = self._backends.present()
         if not backends:
             problems.append("no backend is configured: start with --backend URL, or POST /api/admin/backends")
-        elif all(map(self._backends.is_down, backends)):
+        elif not any(map(self._backends.is_alive, backends)):
             problems.append("no backend can be reached")
+        elif not any(backend.state == "serving" and self._backends.is_alive(backend) for backend in backends):
+            problems.append("every backend that can be reached is draining, so no session begins")
         return problems
 
 

@@ -7,7 +7,8 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ async def introduce_one(backend: Backend, backends: Backends) -> None:
         logger.warning(
             "backend %s is not reachable yet, and is asked again at the first call: %s",
             backend.name,
-            backend.last_error,
+            backend.pulse.last_error,
         )
         return
     server = backend.server

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from gateway.backends import Backend
+from gateway.backend import Backend
 from gateway.settings import BackendSettings, Settings, SettingsError
 from storage.records import StoredBackend
 from storage.store import Store

@@ -7,7 +7,8 @@ import asyncio
 import msgspec
 
 from adapters.errors import read_error
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.refusals import NoBackendAvailable
 from gateway.upstream import Upstream, UpstreamError
 
@@ -31,7 +32,7 @@ class _List(msgspec.Struct):
 
 async def list_models(backends: Backends, upstream: Upstream, *, patience: float) -> bytes:
     """The body of an OpenAI model list. Raises NoBackendAvailable when no backend answers."""
-    asked = backends.all()
+    asked = backends.present()
     if not asked:
         raise NoBackendAvailable()
     told = await asyncio.gather(*(_told(backend, upstream, patience) for backend in asked))

@@ -12,8 +12,9 @@ from adapters.detect import Question, Reply
 from adapters.engines import adapter_for
 from adapters.request import CanonicalRequest
 from adapters.schema import Session
-from gateway.backends import Backend, Backends
-from gateway.dispatch import candidates_for
+from gateway.backend import Backend
+from gateway.backends import Backends
+from gateway.candidates import candidates_for, named_there
 from gateway.retokenizer import Retokenizer
 from gateway.upstream import Upstream, UpstreamError
 
@@ -41,7 +42,7 @@ class TokenCounter:
 
     async def count(self, request: CanonicalRequest, session: Session) -> Count:
         """Raises NoBackendAvailable or ModelNotFound."""
-        backend, *_ = await candidates_for(self._backends, session.session_id, request.model, session.backend)
+        backend = next(await candidates_for(self._backends, session.session_id, request.model, session.backend))
         tokens = await self._by_backend(backend, request)
         if tokens is not None:
             return Count(tokens, "backend")
@@ -54,7 +55,7 @@ class TokenCounter:
     async def _by_backend(self, backend: Backend, request: CanonicalRequest) -> int | None:
         try:
             adapter = adapter_for((await self._backends.server(backend)).engine)
-            question = adapter.counting(request)
+            question = adapter.counting(named_there(request, backend))
             if question is None:
                 return None
             async with asyncio.timeout(self._patience):

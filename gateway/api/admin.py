@@ -98,9 +98,9 @@ async def probe_backend(name: BackendName, parts: Parts) -> Response:
     try:
         await parts.backends.ask_again(backend)
     except UpstreamError as exc:
-        parts.backends.failed(backend, exc.why)
+        parts.backends.refused(backend, exc.why)
         raise
-    backend.is_up()
+    parts.backends.is_up(backend)
     return json_answer(status_of(backend, parts.backends))
 
 

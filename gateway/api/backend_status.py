@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 
 Health = Literal["up", "down", "unknown"]
 
@@ -55,8 +56,8 @@ def status_of(backend: Backend, backends: Backends) -> BackendStatus:
         health=_health(backend, backends),
         in_flight=backend.in_flight,
         calls=backend.calls,
-        failures=backend.failures,
-        last_error=backend.last_error,
+        failures=backend.pulse.failures,
+        last_error=backend.pulse.last_error,
     )
 
 

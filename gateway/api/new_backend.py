@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from adapters.schema import Error
 from gateway.api.backend_url import check_backend_url
 from gateway.api.inputs import Label, Strict
-from gateway.backends import Backend
+from gateway.backend import Backend
 from gateway.refusals import InvalidRequest
 from gateway.settings import PREFIX, BackendSettings
 from gateway.settings.backend import Weight

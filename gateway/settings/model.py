@@ -64,7 +64,9 @@ class Settings(BaseModel):
     """Between two reads of an answer: engines pause for minutes while weights change."""
     total_timeout: float = Field(default=7200.0, gt=0)
     detect_timeout: float = Field(default=2.0, gt=0)
-    """For each question of the detection of a backend's engine."""
+    """For each question of the detection of a backend's engine, and for a probe."""
+    probe_interval: float = Field(default=10.0, gt=0)
+    """Nothing was heard of a backend for so long: it is asked whether it lives."""
     stop_grace: float = Field(default=30.0, ge=0)
     """How long calls may go on after SIGTERM."""
     stop_notice: float = Field(default=5.0, ge=0)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import get_args
 
 from adapters.schema import Capture
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.commands.errors import WrongUse
 from gateway.detection import Detection
 from gateway.dispatch import Dispatcher

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
 import pytest
 
 from adapters.server import Server
-from gateway.backends import Backend, BackendExists, Backends, ModelNotServed, NoBackend, NotUnderstood, UnknownBackend
+from gateway.backend import Backend
+from gateway.backends import BackendExists, Backends, ModelNotServed, NoBackend, NotUnderstood, UnknownBackend
 from gateway.settings import BackendSettings
 from gateway.upstream import NothingSent, UpstreamError
 
@@ -51,7 +52,7 @@ def refused(name: str) -> NothingSent:
     return NothingSent(name, "connection refused")
 
 
-def names(found: list[Backend]) -> set[str]:
+def names(found: Iterable[Backend]) -> set[str]:
     return {backend.name for backend in found}
 
 
@@ -98,9 +99,9 @@ async def test_a_model_that_nobody_serves_is_told_with_those_that_are(servers: S
 
 async def test_one_that_is_down_comes_last_even_where_the_session_is_pinned_to_it(servers: Servers) -> None:
     known = backends(servers, "a", "b", "c")
-    assert known.candidates("s", None, "b")[0].name == "b"
-    known.failed(known.get("b"), "gone")
-    assert known.candidates("s", None, "b")[-1].name == "b"
+    assert next(known.candidates("s", None, "b")).name == "b"
+    known.refused(known.get("b"), "gone")
+    assert [*known.candidates("s", None, "b")][-1].name == "b"
 
 
 # How long one is down.
@@ -109,33 +110,34 @@ async def test_one_that_is_down_comes_last_even_where_the_session_is_pinned_to_i
 async def test_the_pause_doubles_with_each_failure_in_a_row_up_to_half_a_minute(servers: Servers) -> None:
     known = backends(servers, "a")
     backend = known.get("a")
-    pauses = []
-    for _ in range(7):
-        known.failed(backend, "gone")
-        pauses.append(backend.down_until - servers.now)
-    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+    for pause in (1, 2, 4, 8, 16, 30, 30):
+        known.refused(backend, "gone")
+        servers.now += pause - 0.1
+        assert known.is_down(backend)
+        servers.now += 0.1
+        assert known.health(backend) == "half_open"
 
 
 async def test_a_server_that_is_away_for_a_week_is_no_number_too_large(servers: Servers) -> None:
     known = backends(servers, "a")
     backend = known.get("a")
     for _ in range(2_000):
-        known.failed(backend, "gone")
-    assert (backend.failures, backend.down_until - servers.now) == (2_000, 30)
+        known.refused(backend, "gone")
+    assert (backend.pulse.failures, backend.pulse.pause) == (2_000, 30)
 
 
 async def test_it_is_up_again_when_the_pause_is_over_and_at_once_when_it_answers(servers: Servers) -> None:
     known = backends(servers, "a")
     backend = known.get("a")
-    known.failed(backend, "gone")
+    known.refused(backend, "gone")
     assert known.is_down(backend)
-    assert backend.last_error == "gone"
+    assert backend.pulse.last_error == "gone"
     servers.now += 1.0
     assert not known.is_down(backend)
-    known.failed(backend, "gone")
-    backend.answered()
+    known.refused(backend, "gone")
+    known.answered(backend)
     assert not known.is_down(backend)
-    assert (backend.calls, backend.failures, backend.last_error) == (1, 0, None)
+    assert (backend.calls, backend.pulse.failures, backend.pulse.last_error) == (1, 0, None)
 
 
 # What each is.
@@ -165,7 +167,7 @@ async def test_one_that_cannot_be_asked_is_down_and_the_others_are_known(servers
     servers.said = {"a": refused("a"), "b": vllm("m")}
     await known.know_all()
     a, b = known.all()
-    assert (known.is_down(a), a.last_error, a.server) == (True, "connection refused", None)
+    assert (known.is_down(a), a.pulse.last_error, a.server) == (True, "connection refused", None)
     assert (known.is_down(b), b.server) == (False, vllm("m"))
     await known.know_all()
     assert servers.asked == ["a", "b"], "one that is down is left in peace"
@@ -179,8 +181,8 @@ async def test_whatever_goes_wrong_with_one_answer_marks_that_backend_alone_and_
     await known.know_all()
     a = known.get("a")
     assert known.is_down(a)
-    assert a.last_error == "what it is could not be found out: nothing of the kind"
-    assert names(known.candidates("s", "m", None)[:1]) == {"b"}
+    assert a.pulse.last_error == "what it is could not be found out: nothing of the kind"
+    assert names([next(known.candidates("s", "m", None))]) == {"b"}
     assert "LookupError: nothing of the kind" in caplog.text
     with pytest.raises(NotUnderstood) as caught:
         await known.server(a)
@@ -191,7 +193,7 @@ async def test_after_a_failure_it_is_asked_anew_for_it_may_be_another_program(se
     known = backends(servers, "a")
     servers.said = {"a": vllm("m")}
     await known.know_all()
-    known.failed(known.get("a"), "gone")
+    known.refused(known.get("a"), "gone")
     servers.now += 1.0
     servers.said = {"a": Server("sglang", models=("n",))}
     await known.know_all()
@@ -226,7 +228,7 @@ async def test_an_unknown_model_has_all_asked_anew_but_not_more_often_than_each_
     assert servers.asked == ["a", "b"]
     servers.now += 5.0
     servers.said["a"] = vllm("m", "new")
-    known.failed(known.get("b"), "still gone")
+    known.refused(known.get("b"), "still gone")
     await known.ask_models_again()
     assert servers.asked == ["a", "b", "a"], "one that is down is not waited for"
     assert names(known.candidates("s", "new", None)) >= {"a"}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.backends import Backend
+from gateway.backend import Backend
 from gateway.detection import Detection
 from gateway.scripted.faults import Fault
 from gateway.scripted.server import ScriptedServer, running

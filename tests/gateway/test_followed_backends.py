@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from adapters.server import Server
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.followed_backends import Followed
 from gateway.scripted import ScriptedServer, running
 from gateway.settings import BackendSettings

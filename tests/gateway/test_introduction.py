@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from adapters.server import Server
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.introduction import introduce, introduced
 from gateway.scripted import ScriptedServer, running
 from gateway.settings import BackendSettings

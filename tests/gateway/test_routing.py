@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.routing import Candidate, order
+from gateway.routing import Candidate, Standing, order
+
+WELL, SLOW, DOWN = Standing
 
 NAMES = ("a", "b", "c", "d")
 
@@ -34,22 +36,22 @@ def test_removing_a_backend_moves_only_its_own_sessions() -> None:
 
 def test_the_less_loaded_of_the_two_best_is_asked_first() -> None:
     best, second, third, fourth = (c.name for c in order("s1", [Candidate(name) for name in NAMES]))
-    loaded = [Candidate(best, in_flight=3), Candidate(second, in_flight=1), Candidate(third), Candidate(fourth)]
-    assert [c.name for c in order("s1", loaded)] == [second, best, third, fourth]
+    loaded = [Candidate(best, load=3), Candidate(second, load=1), Candidate(third), Candidate(fourth)]
+    assert [c.name for c in order("s1", loaded)] == [second, third, fourth, best]
 
 
 def test_a_pinned_backend_is_asked_first_however_loaded_it_is() -> None:
-    loaded = [Candidate(name, in_flight=9 if name == "c" else 0) for name in NAMES]
+    loaded = [Candidate(name, load=9 if name == "c" else 0) for name in NAMES]
     assert order("s1", loaded, pinned="c")[0].name == "c"
 
 
 def test_a_backend_that_is_down_is_asked_last_even_if_it_is_pinned() -> None:
-    candidates = [Candidate(name, down=name == "c") for name in NAMES]
+    candidates = [Candidate(name, standing=DOWN if name == "c" else WELL) for name in NAMES]
     assert order("s1", candidates, pinned="c")[-1].name == "c"
 
 
 def test_when_all_are_down_the_pinned_one_is_asked_first() -> None:
-    candidates = [Candidate(name, down=True) for name in NAMES]
+    candidates = [Candidate(name, standing=DOWN) for name in NAMES]
     assert order("s1", candidates, pinned="c")[0].name == "c"
 
 

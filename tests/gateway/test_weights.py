@@ -16,7 +16,8 @@ from adapters.schema import Trace
 from adapters.scripts.replies import of_length
 from gateway.admission import Admission
 from gateway.agents import agent_routes
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.detection import Detection
 from gateway.dispatch import Dispatcher
 from gateway.exchange import Counters, ExchangeParts, ExchangeSettings

@@ -18,7 +18,8 @@ from adapters.token_ids import TokenIds
 from gateway.api.app import create_api, mounted
 from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts, ApiStore
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.exchange import Counters
 from gateway.keys import Callers, KeyRing
 from gateway.patience import Patience
