@@ -32,4 +32,4 @@ def import_spool(folder: Path, url: str, console: Console) -> None:
         soft_wrap=True,
     )
     if told.refused:
-        raise CommandFailed(f"what was refused is kept in {folder / 'refused'} or beside it; the lines above say why")
+        raise CommandFailed("what was refused is kept in a folder `refused`; the lines above say where and why")
