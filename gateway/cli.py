@@ -16,6 +16,7 @@ import typer
 from gateway.cli_database import database
 from gateway.cli_options import LOCAL, ApiKey, AsJson, Config, Cursor, Database, GatewayUrl, Limit, remote, told
 from gateway.cli_training import training
+from gateway.cli_weights import weighing
 from gateway.commands.errors import CommandFailed, WrongUse
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ app = typer.Typer(
 sessions = typer.Typer(help="Sessions that a running gateway has recorded.", no_args_is_help=True)
 traces = typer.Typer(help="Traces that a running gateway has recorded.", no_args_is_help=True)
 app.add_typer(training)
+app.add_typer(weighing)
 app.add_typer(sessions, name="sessions")
 app.add_typer(traces, name="traces")
 app.add_typer(database, name="db")

@@ -12,9 +12,12 @@ from gateway.client.blocking import Client, Items, OpenSession, Work
 from gateway.client.errors import (
     ClaimExpired,
     Conflict,
+    EngineRefused,
     GatewayError,
     InvalidCall,
+    NotDrained,
     NotFound,
+    PauseExpired,
     Unauthorized,
     Unavailable,
     Unreachable,
@@ -23,6 +26,15 @@ from gateway.client.errors import (
 from gateway.client.samples import Finding, RoutedExperts, Sample, SampledSpan, WeightSpan
 from gateway.client.saving import Exported
 from gateway.client.traces import Choice, Trace
+from gateway.client.updates import (
+    BackendVersion,
+    EngineAnswer,
+    GateStatus,
+    Pause,
+    Resumed,
+    WeightEvent,
+    WeightVersions,
+)
 from gateway.client.values import Backend, Claim, GatewayStatus, Group, Reward, Session
 
 __all__ = [
@@ -31,20 +43,28 @@ __all__ = [
     "AsyncOpenSession",
     "AsyncWork",
     "Backend",
+    "BackendVersion",
     "Choice",
     "Claim",
     "ClaimExpired",
     "Client",
     "Conflict",
+    "EngineAnswer",
+    "EngineRefused",
     "Exported",
     "Finding",
+    "GateStatus",
     "GatewayError",
     "GatewayStatus",
     "Group",
     "InvalidCall",
     "Items",
+    "NotDrained",
     "NotFound",
     "OpenSession",
+    "Pause",
+    "PauseExpired",
+    "Resumed",
     "Reward",
     "RoutedExperts",
     "Sample",
@@ -55,6 +75,8 @@ __all__ = [
     "Unavailable",
     "Unreachable",
     "UnreadableAnswer",
+    "WeightEvent",
     "WeightSpan",
+    "WeightVersions",
     "Work",
 ]

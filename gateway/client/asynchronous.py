@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from os import PathLike
 from types import TracebackType
@@ -31,6 +31,16 @@ from gateway.client.listing import Listed, Listing, followed, listed
 from gateway.client.samples import Sample
 from gateway.client.saving import NEXT_CURSOR, PART, Exported, Writable, saving
 from gateway.client.traces import Trace
+from gateway.client.updates import (
+    Pause,
+    PauseFields,
+    Resumed,
+    ResumeFields,
+    Update,
+    WeightEvent,
+    WeightEventFilters,
+    WeightVersions,
+)
 from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Session
 
 Item = TypeVar("Item")
@@ -249,3 +259,52 @@ class AsyncClient:
 
     async def status(self) -> GatewayStatus:
         return await self._do(calls.status())
+
+    # Weights
+
+    @asynccontextmanager
+    async def weights_update(
+        self, version: str, *, wait: float = 600.0, flush: bool = False, **fields: Unpack[PauseFields]
+    ) -> AsyncIterator[Pause]:
+        """The `with` in which the engines get other weights: new calls wait, and those in flight have ended.
+
+        At its end the backends have this version, and calls go on; after an exception they go on as they were. `flush`
+        empties the engines' caches before that. Raises NotDrained where calls do not end within `wait` seconds,
+        EngineRefused, and PauseExpired where the update took longer than `ttl`.
+        """
+        update = Update(version, wait, fields)
+        try:
+            pause = await self._do(calls.pause(update.waiting()))
+            while not update.is_drained(pause):
+                pause = await self._do(calls.pause(update.waiting()))
+            if (engines := update.engines()) is not None:
+                pause = await self._do(calls.pause(engines))
+            yield pause
+            await self._do(calls.set_weight_version(version, update.backends))
+        except BaseException as exc:
+            with noting(exc, f"the pause {update.pause_id} could not be released"):
+                await self._do(calls.resume({"pause_id": update.pause_id}))
+            raise
+        update.check(await self._do(calls.resume({"pause_id": update.pause_id, "flush": flush})))
+
+    async def pause(self, *, wait: float = 0.0, **fields: Unpack[PauseFields]) -> Pause:
+        """Holds new calls until `resume`, or until `ttl` is over; waits up to 60 seconds for those in flight."""
+        return await self._do(calls.pause({**fields, "wait": wait}))
+
+    async def pauses(self) -> tuple[Pause, ...]:
+        return await self._do(calls.pauses())
+
+    async def resume(self, pause_id: str | None = None, **which: Unpack[ResumeFields]) -> Resumed:
+        """Ends one pause; with `backends` as far as these are concerned; with `all=True` every one."""
+        return await self._do(calls.resume({**which, "pause_id": pause_id}))
+
+    async def weight_versions(self) -> WeightVersions:
+        return await self._do(calls.weight_versions())
+
+    async def set_weight_version(self, version: str, backends: Sequence[str] | None = None) -> WeightVersions:
+        """Of calls that are dispatched from now on; what an engine says of its answers stands above it."""
+        return await self._do(calls.set_weight_version(version, backends))
+
+    def weight_events(self, **filters: Unpack[WeightEventFilters]) -> AsyncItems[WeightEvent]:
+        """Every change of a backend's version, the oldest first."""
+        return AsyncItems(self._connection, listed(calls.weight_events, filters))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsFloat, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -14,12 +14,15 @@ from gateway.client.listing import PageCall
 from gateway.client.reading import each, nothing, reader
 from gateway.client.samples import Sample
 from gateway.client.traces import Trace
+from gateway.client.updates import Pause, Resumed, WeightEvent, WeightVersions
 from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Page, Session
 
 Item = TypeVar("Item")
 
 _SAMPLE_PAGE = 16
 """Sessions: some megabytes, where a session is some thousands of tokens."""
+_ENGINES_TAKE = 60.0
+"""Seconds: what the gateway waits for an engine that it asks to pause, to go on or to flush."""
 
 
 def create_session(labels: Mapping[str, Any]) -> Call[NewSession]:
@@ -130,6 +133,34 @@ def probe_backend(name: str) -> Call[Backend]:
 
 def status() -> Call[GatewayStatus]:
     return Call("GET", "/api/admin/status", reader(GatewayStatus.of), repeatable=True)
+
+
+def pause(wanted: Mapping[str, Any]) -> Call[Pause]:
+    body = {"pause_id": uuid4().hex, **fields(wanted)}  # So that one that is sent again is the same.
+    wait = float(body.get("wait", 0.0)) + (_ENGINES_TAKE if "engine" in body else 0.0)
+    return Call("POST", "/api/admin/pause", reader(Pause.of), body=body, repeatable=True, wait=wait)
+
+
+def pauses() -> Call[tuple[Pause, ...]]:
+    return Call("GET", "/api/admin/pause", reader(lambda told: each(Pause.of, told["items"])), repeatable=True)
+
+
+def resume(which: Mapping[str, Any]) -> Call[Resumed]:
+    body = fields(which)
+    return Call("POST", "/api/admin/resume", reader(Resumed.of), body=body, repeatable=True, wait=2 * _ENGINES_TAKE)
+
+
+def weight_versions() -> Call[WeightVersions]:
+    return Call("GET", "/api/admin/weight-version", reader(WeightVersions.of), repeatable=True)
+
+
+def set_weight_version(version: str, backends: Sequence[str] | None) -> Call[WeightVersions]:
+    body = fields({"weight_version": version, "backends": backends})
+    return Call("PUT", "/api/admin/weight-version", reader(WeightVersions.of), body=body, repeatable=True)
+
+
+def weight_events(filters: Mapping[str, Any]) -> PageCall[WeightEvent]:
+    return _pages("/api/admin/weight-events", filters, WeightEvent.of)
 
 
 def _pages(path: str, filters: Mapping[str, Any], item: Callable[[Mapping[str, Any]], Item]) -> PageCall[Item]:

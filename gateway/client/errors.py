@@ -56,6 +56,18 @@ class Unavailable(GatewayError):
     """502, 503, 504, or no answer: the same call may do later."""
 
 
+class EngineRefused(Unavailable):
+    """An engine did not pause, or does not go on: `str()` names each, and what it said."""
+
+
+class NotDrained(GatewayError):
+    """Calls in flight did not end in the time that a weight update had for them. Nothing was changed."""
+
+
+class PauseExpired(GatewayError):
+    """A weight update took longer than its pause: calls went on in the middle of it."""
+
+
 class Unreachable(Unavailable):
     """No answer came, or not all of one."""
 
@@ -64,7 +76,10 @@ class UnreadableAnswer(GatewayError):
     """What answered is no rollout-gateway, or one whose answers this client does not know."""
 
 
-_BY_CODE: Final[Mapping[str, type[GatewayError]]] = {"claim_expired": ClaimExpired}
+_BY_CODE: Final[Mapping[str, type[GatewayError]]] = {
+    "claim_expired": ClaimExpired,
+    "engine_refused": EngineRefused,
+}
 _BY_STATUS: Final[Mapping[int, type[GatewayError]]] = {
     **dict.fromkeys((400, 413, 415, 422), InvalidCall),
     **dict.fromkeys((401, 403), Unauthorized),

@@ -120,14 +120,16 @@ class Control:
         Raises UnknownBackend, StorageError, and EngineRefused, after which nothing is paused by it any more.
         """
         self._named(wanted.backends)
-        already = any(pause.pause_id == wanted.pause_id for pause in await self._pauses())
-        pause = await self._weights.pause(wanted, ttl)
+        before = next((pause for pause in await self._pauses() if pause.pause_id == wanted.pause_id), None)
+        # Who renews a pause need not say again that engines are paused by it, and have to go on at its end.
+        kept = wanted.engine or (before.engine if before is not None else None)
+        pause = await self._weights.pause(replace(wanted, engine=kept), ttl)
         await self._following.refresh()
         status = await self._drained(pause, wait, given_up)
-        if pause.engine is None or already:
+        if wanted.engine is None:
             return status
         backends = self._covered(pause)
-        answers = await self._engines.ask("pause", pause.engine, backends)
+        answers = await self._engines.ask("pause", wanted.engine, backends)
         if not all(answer.ok for answer in answers):
             await self._weights.release([pause.pause_id])
             await self._following.refresh()

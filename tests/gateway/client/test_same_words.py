@@ -10,12 +10,25 @@ import pytest
 from pydantic import BaseModel
 
 from adapters import schema
-from gateway.api import admin, backend_status, claims, export, groups, new_backend, rewards, sample_filters, sessions
+from gateway.api import (
+    admin,
+    backend_status,
+    claims,
+    export,
+    groups,
+    new_backend,
+    pauses,
+    rewards,
+    sample_filters,
+    sessions,
+)
 from gateway.api import traces as api_traces
-from gateway.client import calls, filters, values
+from gateway.api import weights as api_weights
+from gateway.client import calls, filters, updates, values
 from gateway.client import samples as client_samples
 from gateway.client import traces as client_traces
-from storage import records
+from gateway.weights import control, engines
+from storage import records, weights
 from storage.samples import sample
 
 # Keywords and the model that they are sent to, with what the client says by itself or in another way.
@@ -31,6 +44,9 @@ KEYWORDS: list[tuple[type, type[BaseModel], set[str]]] = [
     (filters.GroupFilters, groups.GroupFilters, set()),
     (filters.ClaimFilters, claims.NewClaim, {"wait"}),
     (filters.BackendFields, new_backend.NewBackend, {"url"}),
+    (updates.PauseFields, pauses.NewPause, {"wait"}),
+    (updates.ResumeFields, pauses.Resume, {"pause_id"}),
+    (updates.WeightEventFilters, api_weights.EventFilters, set()),
 ]
 
 # What is told and what it is read into, with what the client does not read.
@@ -43,6 +59,13 @@ VALUES: list[tuple[type, type, set[str]]] = [
     (values.CallCounts, admin.CallCounts, set()),
     (values.GatewayHeard, records.GatewayHeard, set()),
     (values.GatewayStatus, admin.GatewayStatus, set()),
+    (updates.Pause, control.PauseStatus, set()),
+    (updates.GateStatus, control.GateStatus, set()),
+    (updates.Resumed, control.Resumed, set()),
+    (updates.EngineAnswer, engines.EngineAnswer, set()),
+    (updates.BackendVersion, api_weights.BackendVersion, set()),
+    (updates.WeightVersions, api_weights.WeightVersions, set()),
+    (updates.WeightEvent, weights.WeightEvent, set()),
     (client_samples.Sample, sample.Sample, set()),
     (client_samples.SampledSpan, sample.SampledSpan, set()),
     (client_samples.Finding, sample.Finding, set()),
