@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli_database import database
+from gateway.cli_keys import keys
 from gateway.cli_options import LOCAL, ApiKey, AsJson, Config, Cursor, Database, GatewayUrl, Limit, remote, told
 from gateway.cli_training import training
 from gateway.cli_weights import weighing
@@ -37,6 +38,7 @@ app.add_typer(weighing)
 app.add_typer(sessions, name="sessions")
 app.add_typer(traces, name="traces")
 app.add_typer(database, name="db")
+app.add_typer(keys, name="keys")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +78,7 @@ def serve(
     """Serve agents in front of inference servers, and record every call.
 
     Each option is a setting too: in the file of --config, or as ROLLOUT_GATEWAY_PORT and the like.
-    Keys are set in the environment alone: ROLLOUT_GATEWAY_KEYS, ROLLOUT_GATEWAY_ADMIN_KEY.
+    Keys are set in the environment alone: ROLLOUT_GATEWAY_KEYS, ROLLOUT_GATEWAY_ADMIN_KEY; or made by `keys create`.
     """
     settings = _settings(
         config,

@@ -17,6 +17,9 @@ def announce(settings: Settings, url: str) -> None:
     table = Table.grid(padding=(0, 2, 0, 2))
     table.add_row("agents", Text(f"base_url = {url}/sessions/{{session_id}}/v1", "cyan"))
     table.add_row("", "any session_id; its calls become that session's traces")
+    if settings.admin_port is not None:
+        where = f"[{settings.admin_host}]" if ":" in settings.admin_host else settings.admin_host
+        table.add_row("admin", f"http://{where}:{settings.admin_port}/api/admin, and there alone")
     table.add_row("traces", f"{url}/api/traces   or: rollout-gateway traces list --url {url}")
     table.add_row("database", redacted(settings.database))
     for number, backend in enumerate(settings.backends):

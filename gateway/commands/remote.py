@@ -68,8 +68,13 @@ class Remote:
         with self._asked("POST", path, {}, body) as answer:
             return b"".join(chunks(answer))
 
+    def delete(self, path: str) -> None:
+        """Raises CannotRead."""
+        with self._asked("DELETE", path, {}, None):
+            pass
+
     def stream(self, path: str, filters: Filters) -> AbstractContextManager[httpx.Response]:
-        """A 200 whose body is still to come: read it by `chunks`. Raises CannotRead."""
+        """An answer whose body is still to come: read it by `chunks`. Raises CannotRead."""
         return self._asked("GET", path, filters, None)
 
     @contextmanager
@@ -81,7 +86,7 @@ class Remote:
                 httpx.Client(base_url=self.url, headers=headers, transport=self.transport, trust_env=False) as client,
                 client.stream(method, path, params=dict(filters), content=body, timeout=_PATIENCE_S) as answer,
             ):
-                if answer.status_code != 200:
+                if not answer.is_success:
                     answer.read()
                     self._refuse(path, answer)
                 yield answer

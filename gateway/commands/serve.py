@@ -1,4 +1,4 @@
-"""`serve`: one gateway on one listener, from settings to the last answer."""
+"""`serve`: one gateway on its listener, or its two, from settings to the last answer."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def run(
     gateway: Gateway, settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]
 ) -> None:
     """The same with a gateway that is made already."""
-    with announced(settings, ready_file=ready_file, announce=announce) as (listener, ready):
-        serve_on(gateway, settings, listener, ready)
+    with announced(settings, ready_file=ready_file, announce=announce) as (listeners, ready):
+        serve_on(gateway, settings, listeners, ready)
 
 
 @contextmanager
 def announced(
     settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]
-) -> Iterator[tuple[socket.socket, Callable[[], None]]]:
-    """A listener, and what to call once it is served: it says where that is. Raises CannotServe."""
+) -> Iterator[tuple[list[socket.socket], Callable[[], None]]]:
+    """Listeners, the agents' first, and what to call once they are served: it says where. Raises CannotServe."""
     if ready_file is not None:
         remove_ready_file(ready_file)  # One that a killed gateway left names a dead process.
-    listener = listen(settings.host, settings.port)
-    url = url_of(settings, listener)
+    listeners = _listeners(settings)
+    url = url_of(settings, listeners[0])
 
     def ready() -> None:
         announce(settings, url)
@@ -77,14 +77,15 @@ def announced(
             write_ready_file(ready_file, url)
 
     try:
-        yield listener, ready
+        yield listeners, ready
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         if ready_file is not None:
             remove_ready_file(ready_file)
 
 
-def serve_on(gateway: Gateway, settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+def serve_on(gateway: Gateway, settings: Settings, listeners: list[socket.socket], ready: Callable[[], None]) -> None:
     """One gateway in this process, until it is told to stop. Raises CannotServe."""
     descriptors = raise_descriptor_limit()
     doorway = Doorway(
@@ -100,11 +101,23 @@ def serve_on(gateway: Gateway, settings: Settings, listener: socket.socket, read
         on_ready=ready,
     )
     try:
-        server.run(sockets=[listener])
+        server.run(sockets=listeners)
     except SystemExit as exc:  # uvicorn's way to say that the application did not start.
         raise CannotServe(str(server.failure or "the gateway could not start; see above")) from exc
     if server.failure is not None:
         raise server.failure
+
+
+def _listeners(settings: Settings) -> list[socket.socket]:
+    """Raises CannotServe."""
+    # Administration's first: any free port that the agents' finds is another one then.
+    inner = [] if settings.admin_port is None else [listen(settings.admin_host, settings.admin_port)]
+    try:
+        return [listen(settings.host, settings.port), *inner]
+    except CannotServe:
+        for listener in inner:
+            listener.close()
+        raise
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -27,7 +27,7 @@ def serve_with_workers(
 ) -> None:
     """Serve until told to stop. Raises CommandFailed."""
     with (
-        announced(settings, ready_file=ready_file, announce=announce) as (listener, ready),
+        announced(settings, ready_file=ready_file, announce=announce) as (listeners, ready),
         TemporaryDirectory(prefix="rollout-gateway-") as folder,
     ):
 
@@ -38,10 +38,15 @@ def serve_with_workers(
             _tell_apart()
             siblings = Siblings(Path(folder), number, settings.workers)
             try:
-                serve_on(create_app(settings, os.environ, siblings), settings, listener, lambda: tell(None))
+                serve_on(create_app(settings, os.environ, siblings), settings, listeners, lambda: tell(None))
             except CommandFailed as exc:
                 tell(str(exc))
                 raise SystemExit(exc.exit_status) from None
+
+        def close() -> None:
+            # Or the kernel would take connections that nobody serves.
+            for listener in listeners:
+                listener.close()
 
         def all_ready() -> None:
             ready()
@@ -51,7 +56,7 @@ def serve_with_workers(
             work,
             settings.workers,
             on_ready=all_ready,
-            on_stop=listener.close,  # Or the kernel would take connections that nobody serves.
+            on_stop=close,
             stop_within=settings.stop_notice + settings.stop_grace + _MARGIN,
         ).run()
 

@@ -56,7 +56,7 @@ def clean_environ() -> dict[str, str]:
 def test_help_names_the_commands(run: Run) -> None:
     shown = run("--help")
     assert shown.status == 0
-    for command in ("serve", "demo", "verify", "samples", "export", "drift", "sessions", "traces", "db"):
+    for command in ("serve", "demo", "verify", "samples", "export", "drift", "sessions", "traces", "db", "keys"):
         assert f"\n  {command} " in shown.output
 
 
