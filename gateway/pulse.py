@@ -91,6 +91,10 @@ class Pulse:
 
     def refused(self, why: str, now: float) -> None:
         """Nobody takes connections there."""
+        if self.health(now) == "down":
+            # All calls that it was at fail in that one moment, which is no reason to stay away for longer.
+            self.noted(why)
+            return
         self._down_until = now + self.pause
         self.failures += 1
         self.tried = self._spoke = False

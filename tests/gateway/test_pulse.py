@@ -47,6 +47,14 @@ def test_a_trial_that_fails_is_a_longer_pause() -> None:
     assert (pulse.health(102.9), pulse.health(103.0)) == ("down", "half_open")
 
 
+def test_that_many_calls_were_there_when_it_died_keeps_nobody_away_for_longer() -> None:
+    pulse = Pulse()
+    for _ in range(30):
+        pulse.struck("closed", 100.0)
+        pulse.refused("connection refused", 100.1)
+    assert (pulse.health(101.0), pulse.health(102.1)) == ("down", "half_open")
+
+
 def test_a_probe_opens_it_by_half_and_a_second_one_wholly_where_no_call_does() -> None:
     pulse = Pulse()
     pulse.refused("gone", 100.0)
