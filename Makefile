@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check faults bench soak engines npm trainers agents clean
+.PHONY: demo test check faults operate bench soak engines npm trainers agents clean
 
 demo: .venv/.demo
 	$(BIN)/rollout-gateway demo $(ARGS)
@@ -23,6 +23,13 @@ COUNT ?= 100
 ONLY ?=
 faults: .venv/.dev
 	$(BIN)/python -m tests.faults --count $(COUNT) --only "$(ONLY)" $(ARGS)
+
+# Forty scripted backends, three hundred agents, and an operator who has no quiet minute; held against what is promised.
+# GATEWAYS=2 share a PostgreSQL that is started for it. docs/operations.md has what was tried.
+MINUTES ?= 10
+GATEWAYS ?= 1
+operate: .venv/.dev
+	$(BIN)/python -m tests.operating --minutes $(MINUTES) --gateways $(GATEWAYS) $(ARGS)
 
 # CPU per call beside nginx and rllm-model-gateway; needs Debian's nginx-light. docs/benchmarks.md says how it measures.
 # Then CPU per session of what builds the samples, as sessions grow.

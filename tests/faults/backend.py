@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -15,6 +15,7 @@ from typing import Final
 
 from starlette.types import Message, Receive, Scope, Send
 
+from adapters.request import Endpoint
 from adapters.scripts import SCRIPTS
 from adapters.scripts.asked import Asked, read
 from adapters.scripts.script import Answer, EngineScript, Frame, Stamp
@@ -26,6 +27,7 @@ from tests.faults.records import Emission
 from tests.gateway.twisted import lied
 
 TOKENS: Final = 6
+_ENDPOINTS: Final[Mapping[str, Endpoint]] = {"/v1/chat/completions": "chat", "/v1/completions": "completions"}
 Spans = tuple[tuple[str, int, int], ...]
 Twist = Callable[[Sequence[Frame]], Sequence[Frame]]
 """Makes other frames of an answer's."""
@@ -57,6 +59,10 @@ class Engine:
     weights: str = "default"
     fault: Fault = HEALTHY
     """Of calls that have no order of their own."""
+    backend: str = ""
+    """What the gateway calls it."""
+    administered: bool = False
+    """Its weights are known to the gateway by an administrator's word, also where the engine does not tell them."""
     port: int = 0
     """Where it listens, once it does."""
     orders: dict[int, Order] = field(default_factory=dict)
@@ -79,8 +85,8 @@ class Engine:
         call = await received(scope, receive)
         if self.keep_requests:
             self.requests.append(call)
-        if call.method == "POST" and call.route == "/v1/chat/completions":
-            await self._chat(call, scope, receive, send)
+        if call.method == "POST" and call.route in _ENDPOINTS:
+            await self._answer(_ENDPOINTS[call.route], call, scope, receive, send)
             return
         script = self._script()
         answer = (script.page(call.route) if call.method == "GET" else None) or script.missing(call.method, call.route)
@@ -91,8 +97,9 @@ class Engine:
         script = SCRIPTS[self.name](model="scripted", **told)
         return replace(script, weight_version=self.weights) if hasattr(script, "weight_version") else script
 
-    async def _chat(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = _as_canary(read("chat", call.body, dict(call.headers)))
+    async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = read(endpoint, call.body, dict(call.headers))
+        asked = _as_canary(asked) if endpoint == "chat" else asked
         number = canary.owner(asked.prompts[0][-1])
         order = self.orders.get(number) or Order(self.fault)
         if order.once and any(emission.number == number for emission in self.emissions):
@@ -100,13 +107,14 @@ class Engine:
         serial = next(self._serials)
         speech = canary.answer(number, order.tokens, serial, padding=order.padding)
         answer = self._script().answer(asked, [speech], Stamp(f"{serial:032x}", 1795253488))
-        spans = self._spans(order) if b'"weight_version' in answer.body else ()
+        spans = self._spans(order) if self.administered or b'"weight_version' in answer.body else ()
         if len(spans) > 1:
             answer = _with_spans(answer, spans)
         emission = Emission(
             *(number, serial, asked.prompts[0], speech.ids, tuple(map(float, speech.logprobs)), speech.text("content")),
             weight_versions=spans,
             arrived=call.arrived,
+            backend=self.backend,
             sound=order.sound,
         )
         self.emissions.append(emission)

@@ -57,7 +57,15 @@ NOTHING: Final = Allowed()
 class Ledger:
     """All that happened in one run."""
 
-    def __init__(self, emissions: Iterable[Emission], heard: Iterable[Heard], rows: Sequence[Row]) -> None:
+    def __init__(
+        self,
+        emissions: Iterable[Emission],
+        heard: Iterable[Heard],
+        rows: Sequence[Row],
+        reads: Callable[[Heard], Said] = said,
+    ) -> None:
+        """`reads` is how agents understand an answer; it raises msgspec.DecodeError where they can't."""
+        self._reads = reads
         self._emissions: dict[int, list[Emission]] = defaultdict(list)
         for emission in emissions:
             self._emissions[emission.number].append(emission)
@@ -79,7 +87,7 @@ class Ledger:
     def _call(self, found: Findings, number: int, heard: Heard, allowed: Allowed) -> None:
         rows = self._of[number]
         try:
-            told = said(heard)
+            told = self._reads(heard)
         except msgspec.DecodeError as exc:
             found.wrong.append(f"call {number}: its agent got what is no JSON: {exc}: {heard.body[:200]!r}")
             return

@@ -32,6 +32,8 @@ class Emission:
     """Its caller closed the connection before it was whole."""
     told: int = 0
     """How many of the ids were in bytes handed to the connection. What comes next may be on its way."""
+    backend: str = ""
+    """Which gave it, where a run has several."""
     sound: bool = True
     """Its bytes are what an engine would have sent; false where the scenario makes it lie."""
 
@@ -52,6 +54,7 @@ class Heard:
     body: bytes | bytearray = b""
     end: End = "broken"
     stream: bool = True
+    dialect: str = "chat"
 
     @property
     def trace_id(self) -> str | None:
