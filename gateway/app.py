@@ -17,6 +17,7 @@ from gateway.api.app import create_api
 from gateway.api.auth import Guard
 from gateway.api.documentation import documentation_routes
 from gateway.api.parts import ApiParts
+from gateway.backend import Backend
 from gateway.backends import Backends
 from gateway.detection import Detection
 from gateway.dialects.table import COUNTERS, ENDPOINTS
@@ -29,9 +30,9 @@ from gateway.habits.habits import Habits
 from gateway.habits.retries import Retries
 from gateway.health import Endpoint, Health, Notice
 from gateway.intake import Intake, IntakeSettings
-from gateway.introduction import introduced
+from gateway.introduction import introduce_one, introduced
 from gateway.keys import Callers, KeyRing
-from gateway.known_backends import known_backends
+from gateway.known_backends import known_backends, warm
 from gateway.models import list_models
 from gateway.patience import Patience
 from gateway.planes import Planes
@@ -160,12 +161,18 @@ async def opened(
         retokenizer = Retokenizer()
         stack.callback(retokenizer.close)
         await retokenizer.warm(backend.tokenizer for backend in settings.backends if backend.tokenizer is not None)
+        await warm(backends.all(), retokenizer)
         await stack.enter_async_context(introduced(backends))
         prober = Prober(backends, upstream, patience=settings.detect_timeout, quiet=settings.probe_interval)
         await stack.enter_async_context(prober.running())
         if store.shared:
             ask = partial(patience.wait_for, store.backends)
-            await stack.enter_async_context(followed(Followed(backends, environ), backends, ask))
+
+            async def prepare(backend: Backend) -> None:
+                await warm([backend], retokenizer)
+                await introduce_one(backend, backends)
+
+            await stack.enter_async_context(followed(Followed(backends, environ), ask, prepare))
         exchange = ExchangeParts(
             sessions=sessions,
             store=store,

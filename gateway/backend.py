@@ -15,6 +15,7 @@ from storage.records import BackendSource, BackendState
 
 # An agent that called so lately is about to call again: its session is load, though nothing is in flight.
 _STAYS_SECONDS: Final = 10.0
+_WHAT_IT_IS: Final = ("url", "engine", "version", "variant", "features", "api_key")
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +104,13 @@ class Backend:
     def died(self) -> None:
         """It may be another program when it is back, so it is asked anew."""
         self.server = self.known_as = None
+
+    def become(self, settings: BackendSettings) -> None:
+        """From the next call on. At another address, or by another word on its engine, it is another server."""
+        before, self.settings = self.settings, settings
+        if any(getattr(before, name) != getattr(settings, name) for name in _WHAT_IT_IS):
+            self.died()
+            self.pulse = Pulse()
 
     def _wake(self, now: float) -> None:
         resting = self._resting

@@ -81,6 +81,9 @@ class Backends:
         """Without those that the configuration names and an administrator has removed."""
         return [backend for backend in self._by_name.values() if backend.state != "removed"]
 
+    def find(self, name: str) -> Backend | None:
+        return self._by_name.get(name)
+
     def get(self, name: str) -> Backend:
         try:
             return self._by_name[name]
@@ -266,9 +269,13 @@ class Backends:
 
     async def _ask(self, backend: Backend) -> Server:
         try:
-            backend.asked_at = self._clock()
-            backend.server = backend.known_as = await self._detector.detect(backend)
-            return backend.server
+            while True:
+                backend.asked_at, settings = self._clock(), backend.settings
+                server = await self._detector.detect(backend)
+                if backend.settings is settings:
+                    break  # Else it is another server's answer.
+            backend.server = backend.known_as = server
+            return server
         except TimedOut as exc:
             backend.pulse.kept_waiting(exc.why)
             if backend.known_as is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli_backends import backends
 from gateway.cli_database import database
 from gateway.cli_keys import keys
 from gateway.cli_options import LOCAL, ApiKey, AsJson, Config, Cursor, Database, GatewayUrl, Limit, remote, told
@@ -37,6 +38,7 @@ app.add_typer(training)
 app.add_typer(weighing)
 app.add_typer(sessions, name="sessions")
 app.add_typer(traces, name="traces")
+app.add_typer(backends, name="backends")
 app.add_typer(database, name="db")
 app.add_typer(keys, name="keys")
 

@@ -1,31 +1,32 @@
-"""Backends that an administrator adds or removes at one gateway are those of every gateway of its database."""
+"""What an administrator does with backends at one gateway holds at every gateway of its database."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from gateway.backend import Backend
 from gateway.backends import Backends
-from gateway.introduction import introduce_one
-from gateway.known_backends import settings_of
+from gateway.known_backends import added, heed, settings_of
 from gateway.settings import SettingsError
 from storage.errors import StorageError
 from storage.records import StoredBackend
 
 logger = logging.getLogger(__name__)
 
-_EVERY: Final = 2.0
+_EVERY: Final = 1.0
 
 Ask = Callable[[], Awaitable[tuple[StoredBackend, ...]]]
 """For those that the database has. Raises StorageError."""
+Prepare = Callable[[Backend], Coroutine[None, None, None]]
+"""What one that is new here needs before calls come."""
 
 
 class Followed:
-    """Takes over what the database has told since the last look. Configured backends stay as they are."""
+    """Takes over what the database has told since the last look. What the configuration says of a backend stays."""
 
     def __init__(self, backends: Backends, environ: Mapping[str, str]) -> None:
         self._backends = backends
@@ -36,34 +37,47 @@ class Followed:
         """The backends that are new here."""
         now = {backend.name: backend for backend in stored}
         # Only what the database has told of is gone where it no longer does: one that is just being added here is not.
-        for name in [name for name, before in self._told.items() if now.get(name) != before]:
-            self._drop(name)
-        came = [one for one in (self._take(each) for each in stored if self._told.get(each.name) != each) if one]
+        for gone in self._told.keys() - now.keys():
+            self._drop(gone)
+        changed = [each for each in stored if self._told.get(each.name) != each]
+        came = [backend for each in changed if (backend := self._take(each)) is not None]
         self._told = now
         return came
 
     def _drop(self, name: str) -> None:
-        known = [backend for backend in self._backends.all() if backend.name == name and backend.source == "api"]
-        if known:
-            self._backends.remove(name)
-            logger.info("backend %s was removed at another gateway", name)
+        known = self._backends.find(name)
+        if known is None:
+            return
+        if known.source == "config":
+            known.state, known.weight = "serving", None
+            return
+        self._backends.remove(name)
+        logger.info("backend %s was removed at another gateway", name)
 
     def _take(self, stored: StoredBackend) -> Backend | None:
-        if any(backend.name == stored.name for backend in self._backends.all()):
-            return None
+        known = self._backends.find(stored.name)
         try:
-            backend = Backend(settings_of(stored, self._environ), source="api")
+            if known is None:
+                return self._add(stored)
+            if known.source == "api":
+                known.become(settings_of(stored, self._environ))
+            heed(known, stored)
         except SettingsError as exc:
             logger.error("backend %s, added at another gateway, is left out: %s", stored.name, exc)
-            return None
+        return None
+
+    def _add(self, stored: StoredBackend) -> Backend | None:
+        if stored.source == "config":
+            return None  # Of another gateway's configuration.
+        backend = added(stored, self._environ)
         self._backends.add(backend)
         return backend
 
 
 @asynccontextmanager
-async def followed(followed: Followed, backends: Backends, ask: Ask) -> AsyncIterator[None]:
-    """Every two seconds, for as long as the context is open."""
-    looking = asyncio.create_task(_follow(followed, backends, ask), name="follow backends")
+async def followed(followed: Followed, ask: Ask, prepare: Prepare) -> AsyncIterator[None]:
+    """Every second, for as long as the context is open."""
+    looking = asyncio.create_task(_follow(followed, ask, prepare), name="follow backends")
     try:
         yield
     finally:
@@ -71,8 +85,8 @@ async def followed(followed: Followed, backends: Backends, ask: Ask) -> AsyncIte
         await asyncio.wait([looking])
 
 
-async def _follow(followed: Followed, backends: Backends, ask: Ask) -> None:
-    async with asyncio.TaskGroup() as asked:
+async def _follow(followed: Followed, ask: Ask, prepare: Prepare) -> None:
+    async with asyncio.TaskGroup() as prepared:
         while True:
             await asyncio.sleep(_EVERY)
             try:
@@ -80,4 +94,4 @@ async def _follow(followed: Followed, backends: Backends, ask: Ask) -> None:
             except StorageError:
                 continue  # What there is serves on.
             for backend in came:
-                asked.create_task(introduce_one(backend, backends))
+                prepared.create_task(prepare(backend), name=f"prepare {backend.name}")

@@ -9,9 +9,11 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
 
+from starlette.requests import Request
+
 from adapters.schema import Error
 from gateway.refusals import InvalidRequest
-from gateway.settings import is_loopback
+from gateway.settings import Settings, is_loopback
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -36,6 +38,17 @@ def host_and_port(url: str) -> tuple[str, int]:
     """Of an http or https URL that was checked before."""
     parts = urlsplit(url)
     return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme.lower()]
+
+
+def own_addresses(request: Request, settings: Settings) -> list[tuple[str, int]]:
+    """Hosts and ports at which this gateway is reached: its listener, its public URL, and as just now."""
+    own = [(settings.host, settings.port)]
+    server = request.scope.get("server")
+    if server is not None and server[1] is not None:
+        own += [(server[0], server[1]), (settings.host, server[1])]
+    if settings.public_url is not None:
+        own.append(host_and_port(settings.public_url))
+    return own
 
 
 async def _addresses(host: str, port: int) -> list[_Address]:

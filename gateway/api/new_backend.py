@@ -16,13 +16,12 @@ from gateway.settings import PREFIX, BackendSettings
 from gateway.settings.backend import Weight
 from gateway.settings.errors import sentence
 from gateway.settings.heeded import ENGINE, FEATURES, VARIANT, VERSION
-from storage.records import StoredBackend
 
 # Whoever names a variable here sends its value to a server of their choice.
 _OWN_SECRETS: Final = (f"{PREFIX}KEYS", f"{PREFIX}ADMIN_KEY", f"{PREFIX}DATABASE")
 
 
-def _bare_url(url: str) -> str:
+def bare_url(url: str) -> str:
     """As the settings spell it. Raises ValueError with their sentence."""
     try:
         return BackendSettings(url=url).url
@@ -30,6 +29,7 @@ def _bare_url(url: str) -> str:
         raise ValueError(sentence(exc.errors()[0])) from exc
 
 
+Url = Annotated[Label, AfterValidator(bare_url)]
 Names = Annotated[tuple[Label, ...], Field(max_length=256)]
 ModelAliases = Annotated[dict[Label, Label], Field(max_length=256)]
 
@@ -37,7 +37,7 @@ ModelAliases = Annotated[dict[Label, Label], Field(max_length=256)]
 class NewBackend(Strict):
     """A backend as an administrator names it; what is null is found out by asking it."""
 
-    url: Annotated[Label, AfterValidator(_bare_url)]
+    url: Url
     name: Label | None = None
     engine: Annotated[Label | None, ENGINE] = None
     version: Annotated[Label | None, VERSION] = None
@@ -49,7 +49,7 @@ class NewBackend(Strict):
     """The folder of the model's tokenizer on the gateway's machine, for a backend that gives text alone."""
     api_key_env: Label | None = None
     """The gateway's environment variable that has the backend's key. The key itself is never sent here."""
-    control_urls: Annotated[tuple[Annotated[Label, AfterValidator(_bare_url)], ...], Field(max_length=256)] = ()
+    control_urls: Annotated[tuple[Annotated[Label, AfterValidator(bare_url)], ...], Field(max_length=256)] = ()
     """Where its engines are paused and go on, if that is not at `url`: of a router, the servers behind it."""
     weight: Weight = 1.0
     """Its share of sessions, held against the others'."""
@@ -61,28 +61,12 @@ async def backend_of(named: NewBackend, *, environ: Mapping[str, str], own: Coll
     """The backend, not yet asked. Raises InvalidRequest."""
     for url in (named.url, *named.control_urls):
         await check_backend_url(url, own=own)
-    key = _key(named.api_key_env, environ)
+    key = key_of(named.api_key_env, environ)
     return Backend(BackendSettings(**named.model_dump(exclude_none=True), api_key=key), source="api")
 
 
-def stored(settings: BackendSettings) -> StoredBackend:
-    return StoredBackend(
-        name=settings.name,
-        url=settings.url,
-        engine=settings.engine,
-        version=settings.version,
-        variant=settings.variant,
-        features=settings.features,
-        models=settings.models,
-        tokenizer=settings.tokenizer,
-        api_key_env=settings.api_key_env,
-        weight=settings.weight,
-        aliases=dict(settings.aliases),
-        control_urls=settings.control_urls,
-    )
-
-
-def _key(name: str | None, environ: Mapping[str, str]) -> SecretStr | None:
+def key_of(name: str | None, environ: Mapping[str, str]) -> SecretStr | None:
+    """Raises InvalidRequest."""
     if name is None:
         return None
     if name.upper() in _OWN_SECRETS:

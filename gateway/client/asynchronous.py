@@ -14,6 +14,7 @@ import httpx
 from gateway.client import calls
 from gateway.client.connection import LOCAL, AsyncConnection, Reach
 from gateway.client.filters import (
+    BackendChanges,
     BackendFields,
     ClaimFilters,
     ExportFilters,
@@ -249,6 +250,17 @@ class AsyncClient:
 
     async def add_backend(self, url: str, **known: Unpack[BackendFields]) -> Backend:
         return await self._do(calls.add_backend(url, known))
+
+    async def change_backend(self, name: str, **changes: Unpack[BackendChanges]) -> Backend:
+        """From the next call on. At another URL it is asked what it is first, and its key is taken away."""
+        return await self._do(calls.change_backend(name, changes))
+
+    async def drain_backend(self, name: str, *, wait: float = 0) -> Backend:
+        """No session begins there any more. Waits so many seconds, 60 at most, for `drained`."""
+        return await self._do(calls.drain_backend(name, wait))
+
+    async def undrain_backend(self, name: str) -> Backend:
+        return await self._do(calls.undrain_backend(name))
 
     async def remove_backend(self, name: str) -> None:
         await self._do(calls.remove_backend(name))

@@ -13,6 +13,7 @@ import httpx
 from gateway.client import calls
 from gateway.client.connection import LOCAL, Connection, Reach
 from gateway.client.filters import (
+    BackendChanges,
     BackendFields,
     ClaimFilters,
     ExportFilters,
@@ -245,6 +246,17 @@ class Client:
 
     def add_backend(self, url: str, **known: Unpack[BackendFields]) -> Backend:
         return self._do(calls.add_backend(url, known))
+
+    def change_backend(self, name: str, **changes: Unpack[BackendChanges]) -> Backend:
+        """From the next call on. At another URL it is asked what it is first, and its key is taken away."""
+        return self._do(calls.change_backend(name, changes))
+
+    def drain_backend(self, name: str, *, wait: float = 0) -> Backend:
+        """No session begins there any more. Waits so many seconds, 60 at most, for `drained`."""
+        return self._do(calls.drain_backend(name, wait))
+
+    def undrain_backend(self, name: str) -> Backend:
+        return self._do(calls.undrain_backend(name))
 
     def remove_backend(self, name: str) -> None:
         self._do(calls.remove_backend(name))

@@ -123,6 +123,20 @@ def add_backend(url: str, known: Mapping[str, Any]) -> Call[Backend]:
     return Call("POST", "/api/admin/backends", reader(Backend.of), body={"url": url, **fields(known)})
 
 
+def change_backend(name: str, changes: Mapping[str, Any]) -> Call[Backend]:
+    """Null is said here, and is not silence."""
+    return Call("PATCH", f"/api/admin/backends/{_quoted(name)}", reader(Backend.of), body=dict(changes))
+
+
+def drain_backend(name: str, wait: float) -> Call[Backend]:
+    path = f"/api/admin/backends/{_quoted(name)}/drain?wait={wait:g}"
+    return Call("POST", path, reader(Backend.of), repeatable=True)
+
+
+def undrain_backend(name: str) -> Call[Backend]:
+    return Call("POST", f"/api/admin/backends/{_quoted(name)}/undrain", reader(Backend.of), repeatable=True)
+
+
 def remove_backend(name: str) -> Call[None]:
     return Call("DELETE", f"/api/admin/backends/{_quoted(name)}", nothing)
 

@@ -194,6 +194,22 @@ class BackendFields(TypedDict, total=False):
     """Where its engines are paused and go on, if that is not at the backend's own URL."""
 
 
+class BackendChanges(TypedDict, total=False):
+    """What is to be another of a backend; null is what is found out by asking, none, or as it is configured."""
+
+    url: str
+    engine: str | None
+    version: str | None
+    variant: str | None
+    features: Sequence[str]
+    models: Sequence[str]
+    tokenizer: str | None
+    api_key_env: str | None
+    control_urls: Sequence[str]
+    weight: float | None
+    aliases: Mapping[str, str]
+
+
 _NAMES: Final = {
     "run": "run_id",
     "group": "group_id",

@@ -153,6 +153,10 @@ class Claim:
         )
 
 
+def _instant(told: str | None) -> datetime | None:
+    return None if told is None else datetime.fromisoformat(told)
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One inference server behind the gateway."""
@@ -172,16 +176,33 @@ class Backend:
     """The gateway's environment variable that has its key."""
     source: Literal["config", "api"] | None = None
     """`config`, or `api` where it was added over HTTP."""
-    health: Literal["up", "down", "unknown"] = "unknown"
+    state: Literal["serving", "draining", "removed"] = "serving"
+    weight: float = 1.0
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    health: Literal["up", "half_open", "down", "unknown"] = "unknown"
+    slow: bool = False
     in_flight: int = 0
     calls: int = 0
     failures: int = 0
     """In a row."""
     last_error: str | None = None
+    last_error_at: datetime | None = None
+    last_success_at: datetime | None = None
+    open_sessions: int | None = None
+    """While it drains: how many sessions have it and have not ended."""
+    drained: bool = False
+    """It drains, and nobody is there any more."""
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
-        return known(cls, told, features=tuple(told.get("features", ())), models=tuple(told.get("models", ())))
+        return known(
+            cls,
+            told,
+            features=tuple(told.get("features", ())),
+            models=tuple(told.get("models", ())),
+            last_error_at=_instant(told.get("last_error_at")),
+            last_success_at=_instant(told.get("last_success_at")),
+        )
 
 
 @dataclass(frozen=True, slots=True)

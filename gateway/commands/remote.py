@@ -65,7 +65,11 @@ class Remote:
 
     def post(self, path: str, body: bytes) -> bytes:
         """Of JSON, both ways. Raises CannotRead."""
-        with self._asked("POST", path, {}, body) as answer:
+        return self.send("POST", path, body)
+
+    def send(self, method: str, path: str, body: bytes | None = None, filters: Filters | None = None) -> bytes:
+        """The body of its success, if that has one. Raises CannotRead."""
+        with self._asked(method, path, filters or {}, body) as answer:
             return b"".join(chunks(answer))
 
     def delete(self, path: str) -> None:

@@ -38,6 +38,7 @@ async def test_a_backend_that_was_added_is_the_same_after_a_restart(tmp_path: Pa
         "models": ["m", "qwen*"],
         "tokenizer": "/models/m",
         "api_key_env": "GPU_KEY",
+        "control_urls": ["http://10.0.0.1:9000"],
         "weight": 2.5,
         "aliases": {"gpt-4o": "m"},
     }

@@ -13,6 +13,7 @@ from adapters import schema
 from gateway.api import (
     admin,
     backend_status,
+    changed_backend,
     claims,
     export,
     groups,
@@ -47,6 +48,7 @@ KEYWORDS: list[tuple[type, type[BaseModel], set[str]]] = [
     (updates.PauseFields, pauses.NewPause, {"wait"}),
     (updates.ResumeFields, pauses.Resume, {"pause_id"}),
     (updates.WeightEventFilters, api_weights.EventFilters, set()),
+    (filters.BackendChanges, changed_backend.ChangedBackend, set()),
 ]
 
 # What is told and what it is read into, with what the client does not read.
