@@ -38,6 +38,8 @@ class Versions:
     def look(self) -> None:
         """Take over what servers said of their weights since they were asked what they are."""
         for backend in self._backends.all():
+            if backend.weight_version is None and (known := self._taken.get(backend.name)) is not None:
+                backend.weight_version = known.weight_version  # It has come anew under its name.
             version = backend.server.weight_version if backend.server is not None else None
             # A server says it once, when it is asked; what has come since then is newer.
             if version in (None, UNNAMED, self._detected.get(backend.name)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,14 @@ async def test_a_server_that_says_its_weights_when_it_is_asked_what_it_is_is_hea
         await served.agent.post("/api/admin/backends/a/probe")
         engine.script = replace(engine.script, weight_version="default")  # type: ignore[type-var]
         assert (await served.trace(await served.chat()))["weight_version"] == "v5"
+
+
+async def test_a_backend_that_comes_anew_under_its_name_has_the_version_that_was_told_of_it(tmp_path: Path) -> None:
+    engine = Trained(version="0.20.2")
+    async with running(engine) as backend, gateway(tmp_path, f"{backend},name=a") as served:
+        await post(served, "weight-version", weight_version="v7")
+        await served.agent.delete("/api/admin/backends/a")
+        added = await served.agent.post("/api/admin/backends", json={"url": backend, "name": "a"})
+        assert added.status_code == 201
+        await asyncio.sleep(1.0)
+        assert (await served.trace(await served.chat()))["weight_version"] == "v7"
