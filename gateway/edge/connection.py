@@ -192,8 +192,9 @@ class AgentConnection(HttpToolsProtocol):
 
     def _linger(self) -> None:
         """Say no more, but read on: closed at once, whoever is still sending would see a reset and not the answer."""
-        self.transport.write_eof()
-        self.since = self.loop.time()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+            self.since = self.loop.time()
 
 
 class _Exit:
