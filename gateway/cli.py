@@ -76,6 +76,9 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Processes on one port; above 1 on PostgreSQL alone.")] = None,
     ready_file: Annotated[Path | None, typer.Option(help='Gets {"url": …, "pid": …} when the gateway listens.')] = None,
     log_level: Annotated[str | None, typer.Option(metavar="debug|info|warning|error")] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="auto|console|json", help="JSON unless at a terminal.")
+    ] = None,
 ) -> None:
     """Serve agents in front of inference servers, and record every call.
 
@@ -95,6 +98,7 @@ def serve(
             "public_url": public_url,
             "workers": workers,
             "log_level": log_level,
+            "log_format": log_format,
         },
     )
     from gateway.commands.announce import announce

@@ -24,6 +24,7 @@ from gateway.exchange import Exchange, ExchangeParts
 from gateway.habits.harness import harness_of
 from gateway.intake import Intake
 from gateway.refusals import BudgetSpent, Defect, InvalidRequest, Refusal
+from gateway.sight.context import CALL, Ids
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ class Proxy:
         headers = headers_of(scope)
         trace_id = new_id()
         request_id = request_id_of(headers) or trace_id
+        ids = Ids(request_id, trace_id)
+        CALL.set(ids)
         answer = AgentAnswer(
             send,
             # Each API's clients look for it under a name of their own.
@@ -66,7 +69,8 @@ class Proxy:
         call: Call | None = None
         try:
             call = await self._open(dialect, scope, headers, trace_id, request_id)
-            answer.headers.append(("x-session-id", call.session.session_id))
+            ids.session_id = call.session.session_id
+            answer.headers.append(("x-session-id", ids.session_id))
             if crowded is None:
                 await self._serve_call(call, answer, receive)
             else:

@@ -151,7 +151,8 @@ def _pragma(db: Connection, name: str) -> int:
 
 def _engine(path: Path, durability: Durability, terms: _Terms, *, begin: str, size: int) -> Engine:
     url = URL.create("sqlite", database=str(path))
-    engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback")
+    # What a statement was given are agents' words, and an error's text goes into the log.
+    engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback", hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

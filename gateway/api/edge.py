@@ -17,6 +17,7 @@ from gateway.api.scoped import CALLER
 from gateway.asgi import BodyTooLarge, ClientGone, headers_of, read_body, send_whole
 from gateway.proxy import request_id_of
 from gateway.refusals import Late, NotFound, TooLarge
+from gateway.sight.context import CALL, Ids
 from storage.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Edge:
             return
         headers = headers_of(scope)
         request_id = request_id_of(headers) or new_id()
+        CALL.set(Ids(request_id))
         answer = _Answer(send, request_id)
         try:
             _check_listener(scope)

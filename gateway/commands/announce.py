@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gateway.settings import Settings, redacted
+from gateway.sight.logs import is_json
 from gateway.version import gateway_version
+
+logger = logging.getLogger(__name__)
 
 
 def announce(settings: Settings, url: str) -> None:
-    """To the standard error, so that the standard output stays for what is asked for."""
+    """To the standard error, so that the standard output stays for what is asked for; a line of the log where that is
+    for machines.
+    """
+    if is_json(settings.log_format):
+        logger.info("rollout-gateway %s listens on %s", gateway_version(), url)
+        return
     console = Console(stderr=True, highlight=False)
     console.print(Text.assemble(("rollout-gateway ", "bold"), f"{gateway_version()} listens on ", (url, "bold cyan")))
     table = Table.grid(padding=(0, 2, 0, 2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -16,7 +15,8 @@ from gateway.commands.descriptors import connections_for, raise_descriptor_limit
 from gateway.commands.errors import CommandFailed
 from gateway.commands.server import Gateway, Server
 from gateway.edge import Doorway
-from gateway.settings import LogLevel, Settings
+from gateway.settings import Settings
+from gateway.sight.logs import set_up
 
 BACKLOG = 2048
 _ADVICE: Final = {
@@ -31,7 +31,7 @@ class CannotServe(CommandFailed):
 
 def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]) -> None:
     """Serve until told to stop. Raises CannotServe."""
-    _log(settings.log_level)
+    log(settings)
     # Arrow's own allocator keeps what exports have used, some 40 MB. It is asked for when Arrow is first imported.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if settings.workers > 1:
@@ -44,13 +44,9 @@ def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Se
     run(create_app(settings, os.environ), settings, ready_file=ready_file, announce=announce)
 
 
-def _log(level: LogLevel) -> None:
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True)
-    server = logging.getLogger("uvicorn.error")
-    server.addFilter(lambda record: record.msg != "Application startup failed. Exiting.")  # We say why.
-    if level == "info":
-        server.setLevel("WARNING")  # Its greeting; ours says more.
-        logging.getLogger("alembic").setLevel("WARNING")  # How a new database came to its tables.
+def log(settings: Settings, worker: int | None = None) -> None:
+    """Set up the log of this process."""
+    set_up(settings.log_level, settings.log_format, secrets=settings.secrets(), worker=worker)
 
 
 def run(

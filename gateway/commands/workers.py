@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from gateway.commands.errors import CommandFailed
-from gateway.commands.serve import announced, serve_on
+from gateway.commands.serve import announced, log, serve_on
 from gateway.commands.supervisor import Supervisor, Tell
 from gateway.settings import Settings
 
@@ -35,7 +35,7 @@ def serve_with_workers(
             from gateway.app import create_app
             from gateway.sight.siblings import Siblings
 
-            _tell_apart()
+            log(settings, number)
             siblings = Siblings(Path(folder), number, settings.workers)
             try:
                 serve_on(create_app(settings, os.environ, siblings), settings, listeners, lambda: tell(None))
@@ -59,10 +59,3 @@ def serve_with_workers(
             on_stop=close,
             stop_within=settings.stop_notice + settings.stop_grace + _MARGIN,
         ).run()
-
-
-def _tell_apart() -> None:
-    """Their lines in the log, by the process that each is."""
-    words = logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(words)

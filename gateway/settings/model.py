@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -83,6 +84,8 @@ class Settings(BaseModel):
     """Of the bodies of all agents' calls that run."""
     max_answer_bytes: int = Field(default=256 << 20, gt=0)
     log_level: LogLevel = "info"
+    log_format: Literal["auto", "console", "json"] = "auto"
+    """`auto`: for a person where the standard error is a terminal, else a JSON object a line."""
 
     @field_validator("backends", mode="before")
     @classmethod
@@ -134,9 +137,20 @@ class Settings(BaseModel):
             raise ValueError("port and admin_port are the same: administration is told from the rest by its port")
         return self
 
+    def secrets(self) -> list[str]:
+        """What must stand in no line of a log."""
+        told = [*self.keys, self.admin_key, *(backend.api_key for backend in self.backends)]
+        return [each.get_secret_value() for each in told if each is not None] + _passwords(self.database)
+
     @property
     def listens_on(self) -> tuple[str, ...]:
         return (self.host,) if self.admin_port is None else (self.host, self.admin_host)
+
+
+def _passwords(url: str) -> list[str]:
+    """As it stands in the URL, and as it is said."""
+    told = urlsplit(url).password
+    return [told, unquote(told)] if told else []
 
 
 def is_loopback(host: str) -> bool:

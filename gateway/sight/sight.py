@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from adapters.schema import SessionStatus, Trace
 from gateway.refusals import Refusal
 from gateway.sight.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+# What went well is for who looks for one call; what was refused its caller knows.
+_LEVELS: Final = {"ok": logging.DEBUG, "rejected": logging.INFO}
 
 
 class Sight:
@@ -16,6 +24,9 @@ class Sight:
     def ended(self, trace: Trace, *, waited: float, recorded: bool) -> None:
         """A call has its end, and its record, for which its agent waited so many seconds."""
         self.metrics.ended(trace, waited=waited, recorded=recorded)
+        level = _LEVELS.get(trace.status, logging.WARNING)
+        if logger.isEnabledFor(level):
+            logger.log(level, "a call ended: %s", trace.status, extra=_facts(trace))
 
     def refused(self, refusal: Refusal) -> None:
         """Somebody was turned away of whom nothing is recorded."""
@@ -31,3 +42,21 @@ class Sight:
     def claim(self, action: str) -> None:
         """`made`, `acknowledged` or `released`."""
         self.metrics.claims.add((action,))
+
+
+def _facts(trace: Trace) -> dict[str, object]:
+    """Of an error its code alone: engines quote what they were sent."""
+    told = {
+        "trace_id": trace.trace_id,
+        "session_id": trace.session_id,
+        "dialect": trace.dialect,
+        "engine": trace.engine,
+        "backend": trace.backend,
+        "http_status": trace.http_status,
+        "error_code": trace.error.code if trace.error is not None else None,
+        "fidelity": trace.fidelity,
+        "attempts": len(trace.attempts),
+        "first_token_ms": trace.first_token_ms,
+        "duration_ms": trace.duration_ms,
+    }
+    return {name: value for name, value in told.items() if value is not None}

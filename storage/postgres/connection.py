@@ -89,6 +89,7 @@ def engine(url: URL, settings: dict[str, str], limits: Limits, *, begin: str, si
         max_overflow=0,
         pool_timeout=_WAITS_FOR_A_CONNECTION_S,
         pool_reset_on_return="rollback",
+        hide_parameters=True,
     )
     said = _SESSION | settings | {"statement_timeout": f"{limits.statement_s}s", "lock_timeout": f"{limits.lock_s}s"}
     set_all = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in said.items())

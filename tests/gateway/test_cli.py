@@ -164,7 +164,18 @@ def test_db_upgrade_makes_a_database(run: Run, tmp_path: Path) -> None:
 def test_serve_gives_its_url_by_file_says_how_to_use_it_and_ends_with_0_when_told_to(run: Run, tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve", "--port", "0", "--ready-file", str(ready)],
+        [
+            sys.executable,
+            "-m",
+            "gateway",
+            "serve",
+            "--port",
+            "0",
+            "--ready-file",
+            str(ready),
+            "--log-format",
+            "console",
+        ],
         cwd=tmp_path,
         env=clean_environ(),
         stderr=subprocess.PIPE,
