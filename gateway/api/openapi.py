@@ -7,7 +7,10 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from gateway.api.app import routes
 from gateway.api.problem import MEDIA_TYPE
+from gateway.api.scoped import scope_of
+from storage.scopes import Scope
 
 _Json = dict[str, Any]
 
@@ -17,7 +20,8 @@ _DESCRIPTION: Final = """\
 Records what agents' models really sampled: exact token ids and logprobs, durably, from any engine.
 
 Agents use the endpoints under `/v1`, or those of one session under `/sessions/{session_id}/v1`. Trainers and
-administrators use `/api`, with the admin key; without one it is open to the gateway's own machine alone.
+administrators use `/api`. Each operation names the scope that its key needs; without any keys a gateway is for its
+own machine alone.
 In all answers `null` means «not told» and `[]` means «told: none»."""
 
 # Where the wire differs from the schema's own types: bytes are no JSON.
@@ -42,6 +46,9 @@ def openapi(app: FastAPI, agent_endpoints: Iterable[str]) -> _Json:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     operations = {_PREFIX + path: _with_problems(item) for path, item in told["paths"].items()}
+    for route in routes():
+        for method in route.methods or ():
+            operations[_PREFIX + route.path_format][method.lower()]["security"] = _security(scope_of(route))
     return {
         "openapi": told["openapi"],
         "info": told["info"] | {"description": _DESCRIPTION},
@@ -51,17 +58,20 @@ def openapi(app: FastAPI, agent_endpoints: Iterable[str]) -> _Json:
 
 
 _SECURITY_SCHEMES: Final[_Json] = {
-    "bearer": {"type": "http", "scheme": "bearer"},
-    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key with the scope that the operation names."},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "The same key."},
 }
-_SECURITY: Final[list[_Json]] = [{"bearer": []}, {"x-api-key": []}, {}]
+
+
+def _security(scope: Scope) -> list[_Json]:
+    """By the one or the other; or by none, at a gateway without keys."""
+    return [{name: [scope]} for name in _SECURITY_SCHEMES] + [{}]
 
 
 def _with_problems(item: _Json) -> _Json:
     """Every error is a problem, the one of a request that does not fit too (FastAPI tells of a 422)."""
     problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
     for operation in item.values():
-        operation["security"] = _SECURITY
         operation["parameters"] = [_without_titles(each) for each in operation.get("parameters", [])]
         responses = operation["responses"]
         responses.pop("422", None)
@@ -94,7 +104,7 @@ def _agent_operation(summary: str, *, body: bool, session: bool = False) -> _Jso
     operation: _Json = {
         "tags": ["agents"],
         "summary": summary,
-        "security": _SECURITY,
+        "security": _security("infer"),
         "responses": {
             "200": {"description": "The backend's answer, with nothing in it that was not asked for."},
             "default": {"description": "An error in the shape of the API that the agent speaks."},

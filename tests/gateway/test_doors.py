@@ -150,6 +150,16 @@ async def test_an_agents_key_reaches_nothing_but_inference(tmp_path: Path) -> No
                 assert let_in == (door.needs in ("infer", "open")), (door, kind)
 
 
+async def test_the_document_names_the_scope_of_every_route(tmp_path: Path) -> None:
+    async with served(tmp_path) as gateway:
+        document = (await gateway.http.get("/openapi.json")).json()
+        for door in gateway.gateway.doors():
+            if door.needs == "open" or door.path == "/metrics":
+                continue
+            operation = document["paths"][door.path.replace(":path}", "}")][door.method.lower()]
+            assert operation["security"] == [{"bearer": [door.needs]}, {"x-api-key": [door.needs]}, {}], door
+
+
 def test_the_table_names_each_route_once_and_administration_has_one_place(tmp_path: Path) -> None:
     # Without a lifespan there is no table; the router of `/api` has most of it.
     from gateway.api.app import routes
