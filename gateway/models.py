@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the models of all backends, each in its own server's words, each once."""
+"""`GET /v1/models`: the models of all backends, each in its own server's words, each once; and by their aliases."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ async def list_models(backends: Backends, upstream: Upstream, *, patience: float
     for listed in lists:
         for model in listed:
             by_id.setdefault(bytes(model.get("id", b"null")), model)
+    for backend in asked:
+        for alias, served in backend.settings.aliases.items():
+            known = by_id.get(msgspec.json.encode(served))
+            if known is not None:
+                # `root` is where servers say which model one of another name is.
+                named = {"id": alias, "root": served}
+                told_as = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in named.items()}
+                by_id.setdefault(bytes(told_as["id"]), {**known, **told_as})
     return msgspec.json.encode({"object": "list", "data": list(by_id.values())})
 
 
