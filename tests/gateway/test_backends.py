@@ -11,8 +11,9 @@ import pytest
 from adapters.server import Server
 from gateway.backend import Backend
 from gateway.backends import BackendExists, Backends, ModelNotServed, NoBackend, NotUnderstood, UnknownBackend
+from gateway.candidates import candidates_for
 from gateway.settings import BackendSettings
-from gateway.upstream import NothingSent, UpstreamError
+from gateway.upstream import NothingSent, TimedOut, UpstreamError
 
 
 @dataclass
@@ -233,3 +234,73 @@ async def test_an_unknown_model_has_all_asked_anew_but_not_more_often_than_each_
     await known.ask_models_again()
     assert servers.asked == ["a", "b", "a"], "one that is down is not waited for"
     assert names(known.candidates("s", "new", None)) >= {"a"}
+
+
+async def test_one_that_is_too_busy_to_say_what_it_is_is_what_it_was(servers: Servers) -> None:
+    """docs/promises.md F7."""
+    known = backends(servers, "a")
+    servers.said = {"a": vllm("m")}
+    await known.know_all()
+    servers.now += 5.0
+    known.doubt(known.get("a"))
+    servers.said = {"a": TimedOut("a", "no answer to /v1/models within 2 s")}
+    await known.know_all()
+    a = known.get("a")
+    assert (a.server, known.health(a), a.pulse.slow) == (vllm("m"), "up", True)
+
+
+# Who gets the next call.
+
+
+async def test_a_session_that_has_a_backend_waits_for_no_other_to_say_what_it_is(servers: Servers) -> None:
+    known = backends(servers, "a", "b")
+    known.get("a").server = vllm("m")
+    assert next(await candidates_for(known, "s", "m", "a")).name == "a"
+    assert servers.asked == []
+
+
+async def test_for_one_that_has_failed_nobody_waits_while_there_are_others(servers: Servers) -> None:
+    known = backends(servers, "a", "b")
+    servers.said = {"a": vllm("m"), "b": refused("b")}
+    await known.know_all()
+    servers.now += 60.0
+    assert known.health(known.get("b")) == "half_open"
+    await known.know_all()
+    assert servers.asked == ["a", "b"]
+
+
+async def test_a_half_open_one_takes_one_call_at_a_time(servers: Servers) -> None:
+    known = backends(servers, "a", "b")
+    a = known.get("a")
+    known.refused(a, "gone")
+    servers.now += 1.0
+    session = next(f"s{at}" for at in range(100) if next(known.candidates(f"s{at}", None, None)) is a)
+    known.began(a, session)
+    assert [each.name for each in known.candidates(session, None, None)] == ["b", "a"]
+    known.tried(a)
+    known.ended(a, session)
+    assert known.health(a) == "half_open"
+    known.answered(a)
+    assert known.health(a) == "up"
+
+
+async def test_one_that_is_slow_gets_no_new_session_and_keeps_its_own(servers: Servers) -> None:
+    known = backends(servers, "a", "b")
+    known.get("a").pulse.kept_waiting("no answer to /health within 2 s")
+    assert {next(known.candidates(f"s{at}", None, None)).name for at in range(20)} == {"b"}
+    assert next(known.candidates("s", None, "a")).name == "a"
+
+
+async def test_what_a_server_said_while_its_address_was_changed_is_not_taken_for_the_new_ones_word(
+    servers: Servers,
+) -> None:
+    known = backends(servers, "a")
+    a = known.get("a")
+    servers.said = {"a": vllm("m")}
+    asked = asyncio.create_task(known.server(a))
+    while not servers.asked:
+        await asyncio.sleep(0)
+    a.become(BackendSettings(url="http://other", name="a"))
+    servers.said = {"a": vllm("n")}
+    assert await asked == vllm("n")
+    assert servers.asked == ["a", "a"]
