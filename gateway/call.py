@@ -64,6 +64,8 @@ class Call:
     backend: str | None = None
     weight_version: str | None = None
     """The backend's when the call was dispatched. What the engine says of the answer itself wins over it."""
+    later_weights: str | None = None
+    """Those that its backend was said to have when the answer ended, where they are others."""
     held_s: float = 0.0
     """How long it waited for a paused backend."""
     attempts: list[Attempt] = field(default_factory=list)
@@ -98,6 +100,9 @@ class Call:
 
     def was_held(self, seconds: float) -> None:
         self.held_s += seconds
+
+    def weights_at_end(self, version: str | None) -> None:
+        self.later_weights = version if version != self.weight_version else None
 
     def running(self) -> Trace:
         """The trace as it stands before the backend is called."""
@@ -154,6 +159,8 @@ class Call:
             told["aux_rule"] = self.aux_rule
         if self.not_looked_up:
             told["not_looked_up"] = list(self.not_looked_up)
+        if self.later_weights is not None:
+            told["weight_version_at_end"] = self.later_weights
         if self.held_s:
             told["held_s"] = round(self.held_s, 3)
         return told

@@ -152,6 +152,7 @@ class Exchange:
         try:
             ending = await self._relay(dispatched, responder)
             if ending.outcome is not None:
+                call.weights_at_end(dispatched.backend.weight_version)
                 self._parts.told(dispatched.backend, ending.outcome.completion)
             return ending
         except (AnswerTooLarge, Compressed, CutShort) as exc:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.client import EngineRefused, InvalidCall, NotDrained, PauseExpired
-from gateway.scripted import Fault, running
+from gateway.scripted import running
 from tests.gateway.client.harness import Loop
 from tests.gateway.harness import Running, gateway
 from tests.gateway.weights.trained import Agents, Trained, held
@@ -69,7 +69,7 @@ def test_calls_that_do_not_end_in_time_are_no_reason_to_change_anything(
     tmp_path: Path, loop: Loop, connect: Any
 ) -> None:
     with training(tmp_path, loop, connect) as trainer:
-        trainer.engine.faults.append(Fault(delay=3.0))
+        loop.run(_told(trainer.engine.stall))
         calling = asyncio.run_coroutine_threadsafe(trainer.served.chat(), loop._loop)
         loop.run(_until_called(trainer.engine))
         with pytest.raises(NotDrained, match="1 calls"), trainer.client.weights_update("v2", wait=0.1):
@@ -78,6 +78,7 @@ def test_calls_that_do_not_end_in_time_are_no_reason_to_change_anything(
         # The engine is to keep it, so nobody waits for it.
         with trainer.client.weights_update("v2", wait=0.1, engine="keep") as pause:
             assert (pause.in_flight, [answer.ok for answer in pause.engines]) == (1, [True])
+        loop.run(_told(trainer.engine.go_on))
         assert calling.result(30).status_code == 200
         assert [call.route for call in trainer.engine.control] == ["/pause", "/resume"]
 
@@ -118,5 +119,10 @@ def test_a_pause_without_a_block_is_resumed_by_its_id_or_backend(tmp_path: Path,
 
 async def _until_called(engine: Trained) -> None:
     async with asyncio.timeout(20):
-        while not engine.calls:
+        while not engine.stalled:
             await asyncio.sleep(0.01)
+
+
+async def _told(what: Callable[[], None]) -> None:
+    """On the engine's own loop."""
+    what()

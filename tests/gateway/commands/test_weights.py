@@ -17,7 +17,7 @@ from gateway.commands.errors import CommandFailed, WrongUse
 from gateway.commands.remote import Remote
 from gateway.commands.screen import Screen
 from gateway.commands.weights import Weights
-from gateway.scripted import Fault, running
+from gateway.scripted import running
 from tests.gateway.harness import gateway, until
 from tests.gateway.weights.trained import Trained
 
@@ -58,12 +58,13 @@ async def test_a_script_pauses_says_the_version_and_resumes(tmp_path: Path) -> N
 async def test_calls_that_do_not_end_in_time_are_an_exit_status_and_the_pause_stands(tmp_path: Path) -> None:
     engine = Trained()
     async with running(engine) as backend, gateway(tmp_path, f"{backend},name=a") as served:
-        engine.faults.append(Fault(delay=2.0))
+        engine.stall()
         calling = asyncio.create_task(served.chat())
-        await until(lambda: engine.calls)
+        await until(lambda: engine.stalled)
         with pytest.raises(CommandFailed, match="1 calls are still in flight"):
             await Shell(served.url).run(lambda weights: weights.pause({"pause_id": "p"}, 0.1))
         assert [each["pause_id"] for each in (await served.agent.get("/api/admin/pause")).json()["items"]] == ["p"]
+        engine.go_on()
         assert (await calling).status_code == 200
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.scripted import Fault, running
-from tests.gateway.harness import gateway, until
+from gateway.scripted import running
+from tests.gateway import harness
+from tests.gateway.harness import until
 from tests.gateway.weights.trained import Trained, held, post
+
+# What an engine is has to be known before it is asked anything, however busy this machine is.
+gateway = partial(harness.gateway, detect_timeout=20.0)
 
 
 def sent(engine: Trained) -> list[tuple[str, bytes]]:
@@ -159,10 +164,11 @@ async def test_requests_in_flight_are_kept_where_the_engine_keeps_them(tmp_path:
     """Whoever freezes them does not wait for them first."""
     engine = Trained()
     async with running(engine) as backend, gateway(tmp_path, f"{backend},name=a") as served:
-        engine.faults.append(Fault(delay=2.0))
+        engine.stall()
         calling = asyncio.create_task(served.chat())
-        await until(lambda: engine.calls)
+        await until(lambda: engine.stalled)
         status = await post(served, "pause", pause_id="p", engine="keep")
         assert (status["in_flight"], [call.route for call in engine.control]) == (1, ["/pause"])
+        engine.go_on()
         await post(served, "resume", pause_id="p")
         assert (await calling).status_code == 200

@@ -54,12 +54,13 @@ async def test_no_call_is_lost_and_each_has_the_weights_that_sampled_it(tmp_path
 async def test_a_pause_waits_for_calls_in_flight_and_says_how_many_are_left(tmp_path: Path) -> None:
     engine = Trained()
     async with running(engine) as backend, gateway(tmp_path, backend) as served:
-        engine.faults.append(Fault(delay=1.0))
+        engine.stall()
         calling = asyncio.create_task(served.chat(session="s"))
-        await until(lambda: engine.calls)
+        await until(lambda: engine.stalled)
         at_once = await post(served, "pause", pause_id="p")
         assert (at_once["drained"], at_once["in_flight"]) == (False, 1)
         assert [gate["acknowledged"] for gate in at_once["gateways"]] == [True]
+        engine.go_on()
         later = await post(served, "pause", pause_id="p", wait=20)
         assert (later["drained"], later["in_flight"], calling.done()) == (True, 0, True)
         assert (await calling).status_code == 200
@@ -216,8 +217,10 @@ async def test_a_stream_over_the_change_has_its_version_token_by_token_or_that_o
         assert not (await post(served, "pause", pause_id="p"))["drained"]
         await post(served, "weight-version", weight_version="v2")
         await post(served, "resume", pause_id="p")
-        assert (await served.trace(await calling))["weight_version"] == "v1"
-        assert (await served.trace(await served.chat()))["weight_version"] == "v2"
+        over = await served.trace(await calling)
+        assert (over["weight_version"], over["metadata"]) == ("v1", {"weight_version_at_end": "v2"})
+        after = await served.trace(await served.chat())
+        assert (after["weight_version"], after["metadata"]) == ("v2", {})
 
 
 async def test_agents_reach_no_pause_whatever_path_they_write(tmp_path: Path) -> None:

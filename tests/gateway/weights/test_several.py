@@ -64,14 +64,15 @@ async def test_drained_is_when_the_other_has_heard_of_it_and_its_calls_have_ende
 ) -> None:
     engine = Trained()
     async with two(tmp_path, postgres.database(), engine) as (here, there):
-        engine.faults.append(Fault(delay=3.0))
+        engine.stall()
         calling = asyncio.create_task(there.chat())
-        await until(lambda: engine.calls)
+        await until(lambda: engine.stalled)
         at_once = await post(here, "pause", pause_id="p")
         assert not at_once["drained"]
-        heard = await post(here, "pause", pause_id="p", wait=1.5)
+        heard = await post(here, "pause", pause_id="p", wait=2.5)
         assert (heard["drained"], heard["in_flight"]) == (False, 1)
         assert [gate["acknowledged"] for gate in heard["gateways"]] == [True, True]
+        engine.go_on()
         later = await post(here, "pause", pause_id="p", wait=20)
         assert (later["drained"], later["in_flight"]) == (True, 0)
         assert (await calling).status_code == 200

@@ -30,12 +30,24 @@ class Trained(ScriptedServer):
         self.tells = tells
         self.refusal: int | None = None
         self.control: list[Call] = []
+        self.stalled = 0
+        """Calls that it has and does not answer yet."""
+        self._free: asyncio.Event | None = None
         self.load(weights)
 
     def load(self, weights: str) -> None:
         self.weights = weights
         if self.tells:
             self.script = replace(self.script, weight_version=weights)  # type: ignore[type-var]
+
+    def stall(self) -> None:
+        """It answers nothing until `go_on`."""
+        self._free = asyncio.Event()
+
+    def go_on(self) -> None:
+        assert self._free is not None
+        self._free.set()
+        self._free = None
 
     def _reply(self, asked: Asked) -> Sequence[Speech]:
         return [say(f"by {self.weights}")]
@@ -45,6 +57,9 @@ class Trained(ScriptedServer):
             self.control.append(await received(scope, receive))
             await send_whole(send, self.refusal or 200, b'{"error":"not now"}' if self.refusal else b"{}", [])
             return
+        if self._free is not None and scope["method"] == "POST":
+            self.stalled += 1
+            await self._free.wait()
         await super().__call__(scope, receive, send)
 
 
