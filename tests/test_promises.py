@@ -13,6 +13,7 @@ PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
 # Rows are added with the work that shows them.
 PROMISED = {
     *(f"A{number}" for number in range(1, 14)),
+    *(f"E{number}" for number in range(1, 12)),
     *(
         "B1",
         "B2",
@@ -53,6 +54,7 @@ PROMISED = {
         "D18",
         "D19",
         "F1",
+        "F2",
         "F3",
         "F4",
         "F6",
