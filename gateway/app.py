@@ -49,6 +49,7 @@ from gateway.sight.moment import Moment, places
 from gateway.sight.siblings import Siblings, told_by_all
 from gateway.sight.sight import Sight
 from gateway.sight.told import Told
+from gateway.sight.tracing import spans_for
 from gateway.token_counter import TokenCounter
 from gateway.tries import TRIES
 from gateway.upstream import Upstream
@@ -156,7 +157,10 @@ async def opened(
             store.weights, backends, upstream, patience, gateway_id=gateway_id, shared=store.shared
         )
         await stack.enter_async_context(weights.followed())
-        counters, sight = Counters(), Sight()
+        spans = spans_for(settings, environ)
+        if spans is not None:
+            stack.push_async_callback(asyncio.to_thread, spans.close)
+        counters, sight = Counters(), Sight(spans)
         await stack.enter_async_context(lag_watched(sight.metrics.loop_lag.observe))
         retokenizer = Retokenizer()
         stack.callback(retokenizer.close)

@@ -16,6 +16,7 @@ from adapters.token_ids import TokenIds
 from adapters.weights import UNNAMED, named
 from gateway.dialects.dialect import Dialect, Responder
 from gateway.habits.sampling import sampling_of
+from gateway.sight.tracing import CallSpan
 
 MIXED: Final = "mixed"
 """The `weight_version` of an answer that two or more versions sampled; its choices' spans say which."""
@@ -79,6 +80,7 @@ class Call:
     client_gone: bool = False
     trace: Trace | None = None
     """What the call has become, once that is known."""
+    span: CallSpan | None = None
     _recorded: RecordedRequest | None = None
     _responder: Responder | None = None
     _sampling: tuple[Plan | None, Sampling] | None = None

@@ -136,7 +136,7 @@ class Exchange:
             request=request,
             capture=call.session.capture or self._settings.capture,
             pinned=call.session.backend,
-            headers=call.headers,
+            headers=call.headers if call.span is None else call.span.onward(call.headers),
             attempts=call.attempts,
             planned=self._planned,
             held=call.was_held,
@@ -307,6 +307,8 @@ class Exchange:
         finally:
             self._parts.habits.ended(trace)
             self._parts.sight.ended(trace, waited=time.monotonic() - asked_at, recorded=recorded)
+            if self._call.span is not None:
+                self._call.span.end(trace)
         self._parts.counters.recorded += trace.status == "ok"
         return True
 

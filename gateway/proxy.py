@@ -109,6 +109,7 @@ class Proxy:
             purpose=told or resolved.session.purpose or "train",
             purpose_told=told is not None,
             harness=harness_of(headers),
+            span=self._parts.sight.begin(headers),
             not_looked_up=["session"] if resolved.provisional else [],
         )
 

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.commands.errors import CommandFailed
 from gateway.edge import AgentConnection, Doorway
 from gateway.exposure import Exposed
+from gateway.sight.tracing import CannotTrace
 from gateway.text_encoder import TokenizerUnavailable
 from storage.errors import StorageError
 
@@ -93,7 +94,7 @@ class Server(uvicorn.Server):
         )
 
     @property
-    def failure(self) -> StorageError | TokenizerUnavailable | Exposed | CommandFailed | None:
+    def failure(self) -> StorageError | TokenizerUnavailable | Exposed | CannotTrace | CommandFailed | None:
         """Why the gateway did not start, where a sentence is enough."""
         return self._not_announced or self._lifespan.failure
 
@@ -162,7 +163,7 @@ class _Lifespan:
     def __init__(self, gateway: Gateway, calls_ended: Callable[[], Awaitable[None]]) -> None:
         self._gateway = gateway
         self._calls_ended = calls_ended
-        self.failure: StorageError | TokenizerUnavailable | Exposed | None = None
+        self.failure: StorageError | TokenizerUnavailable | Exposed | CannotTrace | None = None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "lifespan":
@@ -187,7 +188,7 @@ class _Lifespan:
 
         try:
             await self._gateway(scope, receive_in_order, send_or_keep)
-        except (StorageError, TokenizerUnavailable, Exposed) as exc:
+        except (StorageError, TokenizerUnavailable, Exposed, CannotTrace) as exc:
             # Starlette has told the traceback already, which nobody needs to see for a file that can't be opened.
             self.failure = exc
             refused = {"type": "lifespan.startup.failed", "message": ""}

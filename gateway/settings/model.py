@@ -83,6 +83,8 @@ class Settings(BaseModel):
     max_bodies_bytes: int = Field(default=1 << 30, gt=0)
     """Of the bodies of all agents' calls that run."""
     max_answer_bytes: int = Field(default=256 << 20, gt=0)
+    otlp_endpoint: str | None = None
+    """Where spans go, by OTLP over HTTP; or as OpenTelemetry's own variables say. Without either there are none."""
     log_level: LogLevel = "info"
     log_format: Literal["auto", "console", "json"] = "auto"
     """`auto`: for a person where the standard error is a terminal, else a JSON object a line."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from adapters.schema import SessionStatus, Trace
 from gateway.refusals import Refusal
 from gateway.sight.metrics import Metrics
+from gateway.sight.tracing import CallSpan, Spans
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +20,13 @@ _LEVELS: Final = {"ok": logging.DEBUG, "rejected": logging.INFO}
 class Sight:
     """What the rest of the gateway knows of all this."""
 
-    def __init__(self) -> None:
+    def __init__(self, spans: Spans | None = None) -> None:
         self.metrics = Metrics()
+        self._spans = spans
+
+    def begin(self, headers: Mapping[str, str]) -> CallSpan | None:
+        """The span of a call that begins; null where nobody wants any."""
+        return self._spans.begin(headers) if self._spans is not None else None
 
     def ended(self, trace: Trace, *, waited: float, recorded: bool) -> None:
         """A call has its end, and its record, for which its agent waited so many seconds."""
