@@ -13,8 +13,8 @@ import pytest
 from gateway.client import EngineRefused, InvalidCall, NotDrained, PauseExpired
 from gateway.scripted import running
 from tests.gateway.client.harness import Loop
-from tests.gateway.harness import Running, gateway
-from tests.gateway.weights.trained import Agents, Trained, held
+from tests.gateway.harness import Running
+from tests.gateway.weights.trained import Agents, Trained, gateway, held
 
 
 class Trainer:

@@ -18,8 +18,8 @@ from gateway.commands.remote import Remote
 from gateway.commands.screen import Screen
 from gateway.commands.weights import Weights
 from gateway.scripted import running
-from tests.gateway.harness import gateway, until
-from tests.gateway.weights.trained import Trained
+from tests.gateway.harness import until
+from tests.gateway.weights.trained import Trained, gateway
 
 
 class Shell:

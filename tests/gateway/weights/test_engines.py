@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.scripted import running
-from tests.gateway import harness
 from tests.gateway.harness import until
-from tests.gateway.weights.trained import Trained, held, post
-
-# What an engine is has to be known before it is asked anything, however busy this machine is.
-gateway = partial(harness.gateway, detect_timeout=20.0)
+from tests.gateway.weights.trained import Trained, gateway, held, post
 
 
 def sent(engine: Trained) -> list[tuple[str, bytes]]:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from gateway.scripted import Fault, running
-from tests.gateway.harness import CHAT, HELLO, gateway, traces_in, until
-from tests.gateway.weights.trained import Agents, Trained, held, post
+from tests.gateway.harness import CHAT, HELLO, traces_in, until
+from tests.gateway.weights.trained import Agents, Trained, gateway, held, post
 
 
 @pytest.mark.parametrize(

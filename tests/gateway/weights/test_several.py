@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.scripted import Fault, running
-from tests.gateway.harness import Running, gateway, until
-from tests.gateway.weights.trained import Agents, Trained, held, post
+from tests.gateway.harness import Running, until
+from tests.gateway.weights.trained import Agents, Trained, gateway, held, post
 from tests.postgres import Postgres
 
 

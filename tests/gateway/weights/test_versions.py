@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.scripted import running
 from tests.gateway.api.harness import api
-from tests.gateway.harness import Running, gateway
-from tests.gateway.weights.trained import Trained, post
+from tests.gateway.harness import Running
+from tests.gateway.weights.trained import Trained, gateway, post
 
 
 async def events(served: Running, **filters: Any) -> list[tuple[str, str | None, str, str]]:
@@ -140,10 +140,11 @@ async def test_a_server_that_says_its_weights_when_it_is_asked_what_it_is_is_hea
 
 async def test_a_backend_that_comes_anew_under_its_name_has_the_version_that_was_told_of_it(tmp_path: Path) -> None:
     engine = Trained(version="0.20.2")
-    async with running(engine) as backend, gateway(tmp_path, f"{backend},name=a") as served:
+    async with running(engine) as backend, gateway(tmp_path) as served:
+        named = {"url": backend, "name": "a"}
+        assert (await served.agent.post("/api/admin/backends", json=named)).status_code == 201
         await post(served, "weight-version", weight_version="v7")
-        await served.agent.delete("/api/admin/backends/a")
-        added = await served.agent.post("/api/admin/backends", json={"url": backend, "name": "a"})
-        assert added.status_code == 201
+        assert (await served.agent.delete("/api/admin/backends/a")).status_code == 204
+        assert (await served.agent.post("/api/admin/backends", json=named)).status_code == 201
         await asyncio.sleep(1.0)
         assert (await served.trace(await served.chat()))["weight_version"] == "v7"

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -15,9 +16,13 @@ from adapters.scripts.speech import Speech, say
 from gateway.asgi import send_whole
 from gateway.scripted import ScriptedServer
 from gateway.scripted.call import Call, received
+from tests.gateway import harness
 from tests.gateway.harness import Running
 
 CONTROL = ("/pause", "/resume", "/reset_prefix_cache", "/pause_generation", "/continue_generation", "/flush_cache")
+
+# What an engine is has to be known before it is asked anything, however busy this machine is.
+gateway = partial(harness.gateway, detect_timeout=20.0)
 
 
 class Trained(ScriptedServer):
