@@ -140,6 +140,15 @@ def verify(
     raise typer.Exit(status)
 
 
+@app.command()
+def status(*, url: GatewayUrl = LOCAL, api_key: ApiKey = None, as_json: AsJson = False) -> None:
+    """How a running gateway does: what is wrong, what is not recorded yet, which backend is sick, what was changed."""
+    from gateway.commands.screen import Screen
+    from gateway.commands.status import StatusCommand
+
+    StatusCommand(remote(url, api_key), Screen.standard(as_json=as_json)).show()
+
+
 @sessions.command("list")
 def list_sessions(
     *,

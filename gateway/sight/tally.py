@@ -58,6 +58,21 @@ class Histogram:
         counts[bisect_left(self._bounds, value)] += 1
         counts[-1] += value
 
+    def quantile(self, share: float, labels: Labels = ()) -> float | None:
+        """The bound that so large a share does not exceed; the last one where it is beyond all. Null of nothing."""
+        counts = self._by_labels.get(labels)
+        if counts is None or not (wanted := sum(counts[:-1]) * share):
+            return None
+        below = 0.0
+        for bound, count in zip(self._bounds, counts, strict=False):
+            below += count
+            if below >= wanted:
+                return bound
+        return self._bounds[-1]
+
+    def count(self, labels: Labels = ()) -> int:
+        return int(sum(self._by_labels.get(labels, [0.0])[:-1]))
+
     def samples(self) -> Iterator[Sample]:
         for labels, counts in self._by_labels.items():
             below = 0.0

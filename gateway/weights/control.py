@@ -13,6 +13,7 @@ from adapters.control import Action, EnginePause
 from gateway.backends import Backend, Backends
 from gateway.weights.engines import EngineAnswer, Engines
 from gateway.weights.following import Following
+from gateway.weights.gate import Standing
 from gateway.weights.versions import Versions
 from storage.records import Page
 from storage.weights import (
@@ -111,6 +112,11 @@ class Control:
         self._shared = shared
 
     # Pauses
+
+    @property
+    def standing(self) -> list[Standing]:
+        """Those that this gateway heeds now."""
+        return self._following.standing
 
     async def pause(
         self, wanted: StoredPause, *, ttl: float, wait: float, given_up: Callable[[], Awaitable[bool]]

@@ -15,7 +15,7 @@ from adapters.control import EnginePause
 from gateway.backends import Backends
 from gateway.patience import Patience
 from gateway.weights.engines import Engines
-from gateway.weights.gate import Gate
+from gateway.weights.gate import Gate, Standing
 from gateway.weights.versions import Versions
 from storage.errors import StorageError
 from storage.weights import GateHeard, StoredPause, Weights
@@ -62,6 +62,10 @@ class Following:
             {backend.name: backend.in_flight for backend in self._backends.all() if backend.in_flight},
             {standing.pause.pause_id: standing.held for standing in self._gate.standing if standing.held},
         )
+
+    @property
+    def standing(self) -> list[Standing]:
+        return self._gate.standing
 
     async def refresh(self) -> None:
         """Raises StorageError."""
