@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
+from pydantic import field_validator
 
 from gateway.api.inputs import Cursor, Label, Limit, Strict, Timestamp
 from gateway.api.listing import json_answer
@@ -15,6 +17,8 @@ from storage.audit import Action, AuditQuery
 from storage.records import PAGE_LIMIT
 
 router = APIRouter(prefix="/admin/audit", tags=["administration"], dependencies=[needs("admin")])
+
+KEPT: Final = timedelta(days=7)
 
 
 class AuditFilters(Strict):
@@ -36,6 +40,28 @@ class ActionList:
     items: tuple[Action, ...]
     next: str | None
     complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ActionsPruned:
+    actions: int
+
+
+class AuditPrune(Strict):
+    before: Timestamp
+
+    @field_validator("before", mode="after")
+    @classmethod
+    def _long_ago(cls, value: datetime) -> datetime:
+        if datetime.now(UTC) - value < KEPT:
+            raise ValueError(f"what is younger than {KEPT.days} days stays")
+        return value
+
+
+@router.delete("", response_model=ActionsPruned)
+async def prune_actions(wanted: Annotated[AuditPrune, Query()], parts: Parts) -> Response:
+    """Delete what happened before that time. The last week stays: nobody wipes out what was done just now."""
+    return json_answer(ActionsPruned(await parts.audit.prune(wanted.before)))
 
 
 @router.get("", response_model=ActionList)

@@ -41,8 +41,10 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 
 def own_addresses(request: Request, settings: Settings) -> list[tuple[str, int]]:
-    """Hosts and ports at which this gateway is reached: its listener, its public URL, and as just now."""
+    """Hosts and ports at which this gateway is reached: its listeners, its public URL, and as just now."""
     own = [(settings.host, settings.port)]
+    if settings.admin_port is not None:
+        own.append((settings.admin_host, settings.admin_port))
     server = request.scope.get("server")
     if server is not None and server[1] is not None:
         own += [(server[0], server[1]), (settings.host, server[1])]

@@ -12,7 +12,11 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
+from gateway.api.app import routes
+from gateway.api.scoped import RouteWithoutScope, needs, scope_of
 from gateway.app import Gateway, create_app
 from gateway.edge import AgentConnection, Doorway
 from gateway.routes import Door
@@ -160,11 +164,7 @@ async def test_the_document_names_the_scope_of_every_route(tmp_path: Path) -> No
             assert operation["security"] == [{"bearer": [door.needs]}, {"x-api-key": [door.needs]}, {}], door
 
 
-def test_the_table_names_each_route_once_and_administration_has_one_place(tmp_path: Path) -> None:
-    # Without a lifespan there is no table; the router of `/api` has most of it.
-    from gateway.api.app import routes
-    from gateway.api.scoped import scope_of
-
+def test_the_table_names_each_route_once_and_administration_has_one_place() -> None:
     seen = [(method, route.path) for route in routes() for method in route.methods or ()]
     assert len(seen) == len(set(seen))
     for route in routes():
@@ -172,11 +172,6 @@ def test_the_table_names_each_route_once_and_administration_has_one_place(tmp_pa
 
 
 def test_a_route_that_does_not_say_what_it_needs_keeps_the_gateway_from_starting() -> None:
-    from fastapi import APIRouter
-    from fastapi.routing import APIRoute
-
-    from gateway.api.scoped import RouteWithoutScope, needs, scope_of
-
     router = APIRouter(dependencies=[needs("trace:read")])
 
     @router.get("/said")
@@ -190,8 +185,8 @@ def test_a_route_that_does_not_say_what_it_needs_keeps_the_gateway_from_starting
     @silent.get("/silent")
     async def nothing() -> None: ...
 
-    routes = [route for each in (router, silent) for route in each.routes if isinstance(route, APIRoute)]
-    assert scope_of(routes[0]) == "trace:read"
-    for route in routes[1:]:
+    made = [route for each in (router, silent) for route in each.routes if isinstance(route, APIRoute)]
+    assert scope_of(made[0]) == "trace:read"
+    for route in made[1:]:
         with pytest.raises(RouteWithoutScope, match=route.path):
             scope_of(route)

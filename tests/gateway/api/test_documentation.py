@@ -34,7 +34,7 @@ async def test_the_document_tells_of_both_planes_as_they_are(tmp_path: Path) -> 
         "/api/claims/{claim_id}/ack": ["post"],
         "/api/claims/{claim_id}/extend": ["post"],
         "/api/claims/{claim_id}/release": ["post"],
-        "/api/admin/audit": ["get"],
+        "/api/admin/audit": ["delete", "get"],
         "/api/admin/backends": ["get", "post"],
         "/api/admin/backends/{name}": ["delete", "patch"],
         "/api/admin/backends/{name}/drain": ["post"],

@@ -12,6 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.api.auditing import Auditor
+from gateway.api.keys import router
+from gateway.api.scoped import CALLER
+from gateway.keys import KeyRing
+from storage.audit import Action
 from storage.errors import Unavailable
 from storage.scopes import SCOPES
 from tests.gateway.api.harness import Api, api
@@ -161,6 +166,22 @@ async def test_changes_are_written_down_with_who_what_and_the_outcome_and_readin
         assert by == told[3:]
 
 
+async def test_what_is_a_week_old_can_go_and_what_was_done_just_now_can_not(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    async with closed(tmp_path) as served:
+        for days in (30, 8, 1):
+            at = now - timedelta(days=days)
+            await served.store.audit.add(Action(at=at, by="k", action="PUT", target=str(days), outcome="done"))
+        for before, status in ((now, 400), (now - timedelta(days=6), 400), (now - timedelta(days=7), 200)):
+            answer = await served.client.delete(
+                "/api/admin/audit", params={"before": before.isoformat()}, headers=ADMIN
+            )
+            assert answer.status_code == status, answer.text
+        assert answer.json() == {"actions": 2}
+        left = (await served.client.get("/api/admin/audit?by=k", headers=ADMIN)).json()["items"]
+        assert [each["target"] for each in left] == ["1"]
+
+
 async def test_who_may_not_administer_fills_no_log(tmp_path: Path) -> None:
     async with closed(tmp_path) as served:
         reader = holder(await make(served, scopes=["trace:read"]))
@@ -175,11 +196,6 @@ async def test_what_cannot_be_written_down_is_in_the_log_instead(
     class Away:
         async def add(self, action: object) -> None:
             raise Unavailable("away")
-
-    from gateway.api.auditing import Auditor
-    from gateway.api.keys import router
-    from gateway.api.scoped import CALLER
-    from gateway.keys import KeyRing
 
     route = next(route for route in router.routes if "DELETE" in (getattr(route, "methods", None) or ()))
     caller = KeyRing((), "admin").caller("admin")
