@@ -55,6 +55,7 @@ from gateway.tries import TRIES
 from gateway.upstream import Upstream
 from gateway.weights.parts import WeightParts
 from storage.ids import new_id
+from storage.records import StoredBackend
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -170,9 +171,15 @@ async def opened(
         prober = Prober(backends, upstream, patience=settings.detect_timeout, quiet=settings.probe_interval)
         await stack.enter_async_context(prober.running())
         if store.shared:
-            ask = partial(patience.wait_for, store.backends)
+
+            async def ask() -> tuple[StoredBackend, ...]:
+                stored = await patience.wait_for(store.backends)
+                # The version that was told with one that is new stands there by now.
+                await weights.following.refresh()
+                return stored
 
             async def prepare(backend: Backend) -> None:
+                weights.versions.look()
                 await warm([backend], retokenizer)
                 await introduce_one(backend, backends)
 

@@ -46,13 +46,14 @@ def add(
     tokenizer: Tokenizer = None,
     api_key_env: KeyEnv = None,
     weight: Weight = None,
+    weight_version: Annotated[str | None, typer.Option(help="Which weights it has.")] = None,
     url: GatewayUrl = LOCAL,
     api_key: ApiKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Let one more server serve, once it has said what it is. It stays over restarts."""
     words = told(name=name, engine=engine, version=version, tokenizer=tokenizer, api_key_env=api_key_env)
-    known = {"url": backend_url, **words, **_lists(model, alias), **told(weight=weight)}
+    known = {"url": backend_url, **words, **_lists(model, alias), **told(weight=weight, weight_version=weight_version)}
     _command(url, api_key, as_json=as_json).add(known)
 
 

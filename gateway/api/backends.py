@@ -64,6 +64,8 @@ async def add_backend(body: NewBackend, request: Request, parts: Parts) -> Respo
         # Told before it is asked; `add` says so again where another has come meanwhile.
         raise BackendExists(f"A backend named `{backend.name}` exists already; remove it first.")
     await _prove(parts, backend)
+    if body.weight_version is not None:
+        await parts.weights.introduce(backend, body.weight_version)
     parts.backends.add(backend)
     try:
         await parts.store.add_backend(stored_of(backend))

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from adapters.schema import Error
 from gateway.api.backend_url import check_backend_url
 from gateway.api.inputs import Label, Strict
+from gateway.api.weights import WeightVersion
 from gateway.backend import Backend
 from gateway.refusals import InvalidRequest
 from gateway.settings import PREFIX, BackendSettings
@@ -55,6 +56,8 @@ class NewBackend(Strict):
     """Its share of sessions, held against the others'."""
     aliases: ModelAliases = Field(default_factory=dict)
     """Names that agents may ask for beside its models' own, and the model that each is there."""
+    weight_version: WeightVersion | None = None
+    """Which weights it has, known before its first call; null: what was told of its name before, or nothing."""
 
 
 async def backend_of(named: NewBackend, *, environ: Mapping[str, str], own: Collection[tuple[str, int]]) -> Backend:
@@ -62,7 +65,8 @@ async def backend_of(named: NewBackend, *, environ: Mapping[str, str], own: Coll
     for url in (named.url, *named.control_urls):
         await check_backend_url(url, own=own)
     key = key_of(named.api_key_env, environ)
-    return Backend(BackendSettings(**named.model_dump(exclude_none=True), api_key=key), source="api")
+    told = named.model_dump(exclude_none=True, exclude={"weight_version"})
+    return Backend(BackendSettings(**told, api_key=key), source="api")
 
 
 def key_of(name: str | None, environ: Mapping[str, str]) -> SecretStr | None:

@@ -27,10 +27,13 @@ def _no_word_of_ours(version: str) -> str:
     return version
 
 
+WeightVersion = Annotated[Label, AfterValidator(_no_word_of_ours)]
+
+
 class NewWeightVersion(Strict):
     """Which weights backends have from now on."""
 
-    weight_version: Annotated[Label, AfterValidator(_no_word_of_ours)]
+    weight_version: WeightVersion
     """Any string; `min_weight_version` of samples compares whole numbers as numbers."""
     backends: BackendNames | None = None
     """By name; null: all."""

@@ -192,6 +192,8 @@ class BackendFields(TypedDict, total=False):
     aliases: Mapping[str, str]
     control_urls: Sequence[str]
     """Where its engines are paused and go on, if that is not at the backend's own URL."""
+    weight_version: str
+    """Which weights it has, known before its first call."""
 
 
 class BackendChanges(TypedDict, total=False):

@@ -229,6 +229,11 @@ class Control:
         await self._following.refresh()
         return await self.current()
 
+    async def introduce(self, backend: Backend, version: str) -> None:
+        """Of one that is about to serve, so that no call comes before it is known. Raises StorageError."""
+        await self._weights.change(self._versions.changes([backend], version))
+        backend.weight_version = version
+
     async def current(self) -> tuple[BackendWeights, ...]:
         """Of the backends that there are and whose version is known. Raises StorageError."""
         names = {backend.name for backend in self._backends.all()}

@@ -60,12 +60,12 @@ class Versions:
         newer = {change.backend for change in self.unwritten}
         for told in weights:
             backend = backends.get(told.backend)
-            if backend is None or told.backend in newer:
+            if told.backend in newer:
                 continue
             # Only what is news: an engine may have said more since, in an answer to this gateway.
-            if self._taken.get(told.backend) != told or backend.weight_version is None:
+            if backend is not None and (self._taken.get(told.backend) != told or backend.weight_version is None):
                 backend.weight_version = told.weight_version
-                self._taken[told.backend] = told
+            self._taken[told.backend] = told  # Also of one that this gateway is yet to hear of.
 
     def _news(self, backend: Backend, version: str, source: WeightSource) -> None:
         logger.info("backend %s has the weights %s now, by its own word", backend.name, version)

@@ -69,8 +69,8 @@ class Fleet:
         """A backend that comes up, and then is told to the gateways. Raises Refused."""
         site = self.new()
         await site.come_up()
-        await self._change("added", site, "POST", "/api/admin/backends", {"url": site.url, "name": site.name})
-        await self.weigh(site)
+        told = {"url": site.url, "name": site.name, "weight_version": self.weights}
+        await self._change("added", site, "POST", "/api/admin/backends", told)
         return site
 
     async def weigh(self, *sites: Site) -> None:

@@ -148,3 +148,15 @@ async def test_a_backend_that_comes_anew_under_its_name_has_the_version_that_was
         assert (await served.agent.post("/api/admin/backends", json=named)).status_code == 201
         await asyncio.sleep(1.0)
         assert (await served.trace(await served.chat()))["weight_version"] == "v7"
+
+
+async def test_a_backend_that_is_added_with_its_version_has_it_at_its_first_call(tmp_path: Path) -> None:
+    engine = Trained(version="0.20.2")
+    async with running(engine) as backend, gateway(tmp_path) as served:
+        known = {"url": backend, "name": "a", "weight_version": "v7"}
+        added = await served.agent.post("/api/admin/backends", json=known)
+        assert (added.status_code, added.json()["weight_version"]) == (201, "v7")
+        assert (await served.trace(await served.chat()))["weight_version"] == "v7"
+        assert await events(served) == [("a", None, "v7", "administrator")]
+        mixed = await served.agent.post("/api/admin/backends", json=known | {"name": "b", "weight_version": "mixed"})
+        assert mixed.status_code == 400
