@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final, Protocol
 
 from adapters.server import Server
-from gateway.backend import Backend as Backend
+from gateway.backend import Backend
 from gateway.pulse import Health
 from gateway.routing import Candidate, Standing, order, spread
 from gateway.upstream import NothingSent, TimedOut, UpstreamError

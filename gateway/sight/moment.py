@@ -88,7 +88,7 @@ class Moment:
 
     def _of_backends(self) -> Iterator[Reading]:
         backends = self.backends.all()
-        up = tuple(("", (each.name,), float(not self.backends.is_down(each))) for each in backends)
+        up = tuple(("", (each.name,), float(self.backends.is_alive(each))) for each in backends)
         yield Reading(names.BACKEND_UP, up)
         yield Reading(names.BACKEND_IN_FLIGHT, tuple(("", (each.name,), each.in_flight) for each in backends))
         told = [(each, each.server or each.settings) for each in backends]

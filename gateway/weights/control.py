@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from adapters.control import Action, EnginePause
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.weights.engines import EngineAnswer, Engines
 from gateway.weights.following import Following
 from gateway.weights.gate import Standing

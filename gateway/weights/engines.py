@@ -10,7 +10,8 @@ from typing import Final
 from adapters.control import Action, Command, EnginePause, NotOffered
 from adapters.engines import adapter_for
 from adapters.errors import read_error
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.upstream import Upstream, UpstreamError
 
 LIMIT_SECONDS: Final = 60.0

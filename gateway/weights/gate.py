@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.backends import Backend
+from gateway.backend import Backend
 from gateway.deadline import Deadline
 from gateway.refusals import Refusal
 from storage.weights import StoredPause

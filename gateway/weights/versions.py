@@ -10,7 +10,8 @@ from typing import Final
 
 from adapters.schema import Completion
 from adapters.weights import UNNAMED, latest
-from gateway.backends import Backend, Backends
+from gateway.backend import Backend
+from gateway.backends import Backends
 from storage.weights import BackendWeights, WeightEvent, WeightSource, event
 
 logger = logging.getLogger(__name__)

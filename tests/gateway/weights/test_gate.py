@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.backends import Backend
+from gateway.backend import Backend
 from gateway.settings import BackendSettings
 from gateway.weights.gate import Gate, Paused
 from storage.weights import StoredPause
