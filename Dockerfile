@@ -6,7 +6,7 @@ RUN python -m venv /opt/gateway
 COPY pyproject.toml README.md LICENSE ./
 RUN mkdir adapters gateway storage \
  && touch adapters/__init__.py gateway/__init__.py storage/__init__.py \
- && /opt/gateway/bin/pip install --no-cache-dir '.[export,postgres]' \
+ && /opt/gateway/bin/pip install --no-cache-dir '.[export,otel,postgres]' \
  && /opt/gateway/bin/pip uninstall --yes rollout-gateway
 COPY adapters adapters
 COPY storage storage
