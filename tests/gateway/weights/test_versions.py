@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from adapters.server import Server
+from gateway.backend import Backend
+from gateway.backends import Backends
 from gateway.scripted import running
+from gateway.settings import BackendSettings
+from gateway.weights.versions import Versions
+from storage.weights import BackendWeights
 from tests.gateway.api.harness import api
 from tests.gateway.harness import Running
 from tests.gateway.weights.trained import Trained, gateway, post
@@ -160,3 +167,19 @@ async def test_a_backend_that_is_added_with_its_version_has_it_at_its_first_call
         assert await events(served) == [("a", None, "v7", "administrator")]
         mixed = await served.agent.post("/api/admin/backends", json=known | {"name": "b", "weight_version": "mixed"})
         assert mixed.status_code == 400
+
+
+class Nobody:
+    """No server is asked."""
+
+    async def detect(self, backend: Backend) -> Server:
+        raise NotImplementedError
+
+
+async def test_what_was_told_of_a_backend_that_another_gateway_adds_is_known_when_it_comes() -> None:
+    backends = Backends([], Nobody())
+    versions = Versions(backends, "gateway-2")
+    versions.take_over([BackendWeights("a", "v7", "administrator", datetime(2026, 11, 21, tzinfo=UTC))])
+    backends.add(Backend(BackendSettings.parse("http://a:8000,name=a"), source="api"))
+    versions.look()
+    assert backends.get("a").weight_version == "v7"
