@@ -69,7 +69,20 @@ async def changed_tables(folder: Path, count: int, server: Postgres) -> Tally:
 
 
 def _change(database: str, at: int) -> None:
-    """What a migration of a later version might do: tables are locked, and have a column more."""
+    """What a migration of a later version might do: tables are locked, and have a column more.
+
+    It locks two, and gateways read both: where each has what the other waits for the server ends one of them. A gateway
+    tries again by itself, and this as an administrator would.
+    """
+    while True:
+        try:
+            _alter(database, at)
+        except psycopg.errors.DeadlockDetected:
+            continue
+        return
+
+
+def _alter(database: str, at: int) -> None:
     with psycopg.connect(database) as db:
         for table in ("traces", "sessions"):
             db.execute(f"ALTER TABLE {table} ADD COLUMN later_{at} integer")
