@@ -124,7 +124,7 @@ class Dispatcher:
             await asyncio.sleep(wait)
 
     async def _dispatch(self, order: Order) -> Dispatched:
-        tries = Tries(until=self._clock() + self._connect_timeout, clock=self._clock)
+        tries = Tries(patience=self._connect_timeout, clock=self._clock)
         async with aclosing(self._openings(order)) as openings:
             async for backend in openings:
                 if not tries.may_try(backend):

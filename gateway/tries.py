@@ -14,9 +14,13 @@ TRIES: Final = 2
 class Tries:
     """Of one call: what came of those so far, and whether there may be another."""
 
-    def __init__(self, *, until: float, clock: Callable[[], float]) -> None:
-        """`until`: when no more backends are tried than two, on this clock."""
-        self._until = until
+    def __init__(self, *, patience: float, clock: Callable[[], float]) -> None:
+        """`patience` is how long it may take to get through to somebody: after that no more are tried than two.
+
+        How long the call was held before, or waited for the answer of one that it got through to, does not count.
+        """
+        self._patience = patience
+        self._until = 0.0
         self._clock = clock
         self._sent = self._tried = 0
         self._last: Backend | None = None
@@ -27,6 +31,8 @@ class Tries:
     def may_try(self, backend: Backend) -> bool:
         """Whether this backend is the next; then it is."""
         may = self._tried == 0 or self._may_go_on(backend)
+        if self._tried == 0:
+            self._begin()
         self._tried += may
         self._last = backend
         return may
@@ -35,8 +41,13 @@ class Tries:
         """The last try. `elsewhere`: at that backend it would fail again."""
         self._sent += sent
         self._elsewhere = elsewhere
+        if sent:
+            self._begin()
         if outweighs:
             self.failure = failure
+
+    def _begin(self) -> None:
+        self._until = self._clock() + self._patience
 
     def _may_go_on(self, backend: Backend) -> bool:
         if self._sent >= TRIES:

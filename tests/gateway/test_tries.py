@@ -9,8 +9,16 @@ from gateway.tries import Tries
 A, B, C, D = (Backend(BackendSettings(url=f"http://{name}")) for name in "abcd")
 
 
-def tries(now: float = 100.0, until: float = 105.0) -> Tries:
-    return Tries(until=until, clock=lambda: now)
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def tries(clock: Clock | None = None) -> Tries:
+    """Of a call that has five seconds to get through."""
+    return Tries(patience=5.0, clock=clock or Clock())
 
 
 def test_where_nothing_was_sent_the_next_is_tried_and_the_next() -> None:
@@ -22,11 +30,36 @@ def test_where_nothing_was_sent_the_next_is_tried_and_the_next() -> None:
 
 
 def test_when_the_time_to_get_through_is_over_two_were_tried() -> None:
-    call = tries(now=106.0)
+    clock = Clock()
+    call = tries(clock)
     for backend in (A, B):
         assert call.may_try(backend)
         call.failed(ConnectionRefusedError(), sent=False)
+        clock.now += 2.6
     assert not call.may_try(C)
+
+
+def test_the_time_for_which_it_was_held_before_is_not_that_to_get_through() -> None:
+    clock = Clock()
+    call = tries(clock)
+    clock.now += 60.0
+    for backend in (A, B, C):
+        assert call.may_try(backend)
+        call.failed(ConnectionRefusedError(), sent=False)
+    assert call.may_try(D)
+
+
+def test_one_that_was_refused_and_then_waited_long_at_a_backend_that_died_is_sent_once_more() -> None:
+    clock = Clock()
+    call = tries(clock)
+    assert call.may_try(A)
+    call.failed(ConnectionRefusedError(), sent=False)
+    assert call.may_try(B)
+    clock.now += 600.0
+    call.failed(ConnectionResetError(), sent=True)
+    assert call.may_try(C)
+    call.failed(ConnectionResetError(), sent=True)
+    assert not call.may_try(D)
 
 
 def test_what_was_sent_twice_is_not_sent_again() -> None:

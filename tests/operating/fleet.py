@@ -65,13 +65,10 @@ class Fleet:
         self.sites[name] = Site(name, engine, _free_port())
         return self.sites[name]
 
-    async def add(self) -> Site:
-        """A backend that comes up, and then is told to the gateways. Raises Refused."""
-        site = self.new()
-        await site.come_up()
+    async def add(self, site: Site) -> None:
+        """Raises Refused."""
         told = {"url": site.url, "name": site.name, "weight_version": self.weights}
         await self._change("added", site, "POST", "/api/admin/backends", told)
-        return site
 
     async def weigh(self, *sites: Site) -> None:
         """Tell the gateways which weights these have; without any, that all have them. Raises Refused."""

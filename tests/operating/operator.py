@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from tests.operating.fleet import Fleet, Refused
 from tests.operating.site import Site
 from tests.operating.trainer import Trainer
+
+_ASKED: Final = 5
 
 
 class Work(Protocol):
@@ -63,11 +65,11 @@ class Operator:
         await self._at(begun, 0.45)
         (drained,) = self._some(1)
         await self._tell("drained", lambda: self.fleet.drain(drained))
-        await self._tell("added", self.fleet.add)
+        await self._tell("added", self._add)
         await self._at(begun, 0.55)
         (removed,) = self._some(1)
         await self._tell("removed", lambda: self.fleet.remove(removed))
-        await self._tell("added", self.fleet.add)
+        await self._tell("added", self._add)
         if odd:
             await self._come_back(hung)
         await self._at(begun, 0.8)
@@ -81,6 +83,21 @@ class Operator:
         """Of those that are up; one stays that is left alone."""
         up = self.fleet.serving()
         return self.chance.sample(up, min(number, len(up) - 1))
+
+    async def _add(self) -> None:
+        """Asked again where it does not say in time what it is: a machine with much to do is late."""
+        site = self.fleet.new()
+        await site.come_up()
+        for left in reversed(range(_ASKED)):
+            try:
+                await self.fleet.add(site)
+            except Refused:
+                if not left:
+                    await site.leave()
+                    raise
+                self.done["asked again"] += 1
+            else:
+                return
 
     async def _come_back(self, site: Site) -> None:
         """Started anew, with the newest weights, which the gateways are told before it takes calls."""
