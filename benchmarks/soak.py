@@ -3,7 +3,8 @@
     python -m benchmarks.soak --minutes 30 --warm-up 10
 
 Streams of 1,000 chunks, each of some seconds, so many at a time; a session is ten calls. All three are read at rest:
-before the first call, after the warm-up and at the end.
+before the first call, after the warm-up, every five minutes and at the end. The warm-up lasts until what the writer
+remembers of sessions is full too, which is bounded by bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from benchmarks.processes import Tree, free_port
 
 CHUNKS: Final = 1000
 _CALLS_A_SESSION: Final = 10
+_FILLS: Final = 6000
+"""Streams."""
 _REST: Final = 5.0
 """Seconds, for what is done behind the last answer."""
 
@@ -91,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--warm-up", type=float, default=10)
-    parser.add_argument("--streams", type=int, default=8, help="at a time")
+    parser.add_argument("--streams", type=int, default=20, help="at a time")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each stream")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -104,6 +107,8 @@ def main() -> None:
         try:
             print(f"at the start      {gateway.at_rest()}", flush=True)
             streams = asyncio.run(_load(gateway.port, asked.warm_up, asked.streams, "warm-up"))
+            while asked.warm_up and streams < _FILLS:
+                streams += asyncio.run(_load(gateway.port, 1, asked.streams, f"warm-up-{streams}"))
             warm = gateway.at_rest()
             print(f"after the warm-up {warm}, {streams} streams", flush=True)
             for number in range(part := max(1, round(asked.minutes / 5))):
