@@ -17,10 +17,9 @@ async def test_a_backend_that_cannot_be_reached_is_named(tmp_path: Path) -> None
     assert message.startswith("No backend could be reached. The last try was `gpu-7`: no connection")
 
 
-async def test_a_page_of_another_program_is_told_as_one(tmp_path: Path) -> None:
+async def test_a_program_that_refuses_whatever_it_is_asked_is_told_as_one(tmp_path: Path) -> None:
     async with ReplayServer(NO_SERVER).running() as url, gateway(tmp_path, f"{url},name=gpu-7") as served:
         response = await served.chat()
-    assert response.status_code == 501
-    assert response.json()["error"]["message"] == (
-        "The backend `gpu-7` answers, but not as an inference server does: status 501, «Error response»"
-    )
+    assert response.status_code == 503
+    message = response.json()["error"]["message"]
+    assert message.endswith("was `gpu-7`: it answers every question with an error, such as status 501")
