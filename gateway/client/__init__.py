@@ -25,6 +25,7 @@ from gateway.client.errors import (
 )
 from gateway.client.samples import Finding, RoutedExperts, Sample, SampledSpan, WeightSpan
 from gateway.client.saving import Exported
+from gateway.client.status import GatewayStatus
 from gateway.client.traces import Choice, Trace
 from gateway.client.updates import (
     BackendVersion,
@@ -35,7 +36,7 @@ from gateway.client.updates import (
     WeightEvent,
     WeightVersions,
 )
-from gateway.client.values import Backend, Claim, GatewayStatus, Group, Reward, Session
+from gateway.client.values import Backend, Claim, Group, Reward, Session
 
 __all__ = [
     "AsyncClient",

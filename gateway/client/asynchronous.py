@@ -31,6 +31,7 @@ from gateway.client.handles import SessionHandle, WorkHandle, ending_of, noting
 from gateway.client.listing import Listed, Listing, followed, listed
 from gateway.client.samples import Sample
 from gateway.client.saving import NEXT_CURSOR, PART, Exported, Writable, saving
+from gateway.client.status import GatewayStatus
 from gateway.client.traces import Trace
 from gateway.client.updates import (
     Pause,
@@ -42,7 +43,7 @@ from gateway.client.updates import (
     WeightEventFilters,
     WeightVersions,
 )
-from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Session
+from gateway.client.values import Backend, Claim, Ending, Group, NewSession, Session
 
 Item = TypeVar("Item")
 

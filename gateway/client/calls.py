@@ -13,9 +13,10 @@ from gateway.client.filters import fields, query
 from gateway.client.listing import PageCall
 from gateway.client.reading import each, nothing, reader
 from gateway.client.samples import Sample
+from gateway.client.status import GatewayStatus
 from gateway.client.traces import Trace
 from gateway.client.updates import Pause, Resumed, WeightEvent, WeightVersions
-from gateway.client.values import Backend, Claim, Ending, GatewayStatus, Group, NewSession, Page, Session
+from gateway.client.values import Backend, Claim, Ending, Group, NewSession, Page, Session
 
 Item = TypeVar("Item")
 

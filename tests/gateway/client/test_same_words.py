@@ -25,11 +25,11 @@ from gateway.api import (
 )
 from gateway.api import traces as api_traces
 from gateway.api import weights as api_weights
-from gateway.client import calls, filters, updates, values
+from gateway.client import calls, filters, status, updates, values
 from gateway.client import samples as client_samples
 from gateway.client import traces as client_traces
 from gateway.weights import control, engines
-from storage import records, weights
+from storage import audit, records, weights
 from storage.samples import sample
 
 # Keywords and the model that they are sent to, with what the client says by itself or in another way.
@@ -58,9 +58,11 @@ VALUES: list[tuple[type, type, set[str]]] = [
     (values.Group, records.Group, set()),
     (values.Claim, records.Claim, set()),
     (values.Backend, backend_status.BackendStatus, set()),
-    (values.CallCounts, admin.CallCounts, set()),
-    (values.GatewayHeard, records.GatewayHeard, set()),
-    (values.GatewayStatus, admin.GatewayStatus, set()),
+    (status.CallCounts, admin.CallCounts, set()),
+    (status.GatewayHeard, records.GatewayHeard, set()),
+    (status.FirstToken, admin.FirstToken, set()),
+    (status.Action, audit.Action, set()),
+    (status.GatewayStatus, admin.GatewayStatus, set()),
     (updates.Pause, control.PauseStatus, set()),
     (updates.GateStatus, control.GateStatus, set()),
     (updates.Resumed, control.Resumed, set()),
