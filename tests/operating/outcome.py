@@ -22,6 +22,8 @@ class Plan:
     database: str | None = None
     window: float = 10.0
     """Over which calls in flight are averaged."""
+    most_crowded: float = 2.0
+    """How many times the mean one backend may have of them."""
 
 
 @dataclass(frozen=True, slots=True)

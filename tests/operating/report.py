@@ -9,7 +9,6 @@ from typing import Final
 from tests.operating.outcome import Outcome
 
 MOST_MOVES: Final = 0.01
-MOST_CROWDED: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def bounds(outcome: Outcome) -> list[Bound]:
         Bound(
             "no backend has more than twice the mean of calls in flight",
             f"{crowd.ratio:.2f} times at most ({crowd.where}; {crowd.windows} windows)",
-            holds=0.0 < crowd.ratio <= MOST_CROWDED,
+            holds=0.0 < crowd.ratio <= outcome.plan.most_crowded,
         ),
         _none("what is asked of the administration is done", outcome.broken),
     ]
