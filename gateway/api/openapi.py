@@ -52,7 +52,7 @@ def openapi(app: FastAPI, agent_endpoints: Iterable[str]) -> _Json:
     return {
         "openapi": told["openapi"],
         "info": told["info"] | {"description": _DESCRIPTION},
-        "paths": _agent_paths(agent_endpoints) | operations | _health_paths(),
+        "paths": _agent_paths(agent_endpoints) | operations | _sight_paths(),
         "components": {"schemas": _without_titles(schemas), "securitySchemes": _SECURITY_SCHEMES},
     }
 
@@ -120,8 +120,8 @@ def _agent_operation(summary: str, *, body: bool, session: bool = False) -> _Jso
     return operation
 
 
-def _health_paths() -> _Json:
-    return {
+def _sight_paths() -> _Json:
+    health = {
         path: {"get": {"tags": ["health"], "summary": summary, "responses": responses}}
         for path, summary, responses in (
             ("/healthz", "Whether the process lives.", {"200": {"description": "It does."}}),
@@ -132,3 +132,13 @@ def _health_paths() -> _Json:
             ),
         )
     }
+    metrics = {
+        "tags": ["health"],
+        "summary": "What it counts and what it is, for Prometheus. No key is asked for where `metrics_open` is set.",
+        "security": _security("trace:read"),
+        "responses": {
+            "200": {"description": "The text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
+            "default": {"description": "A key without the scope, or none."},
+        },
+    }
+    return health | {"/metrics": {"get": metrics}}
