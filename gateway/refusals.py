@@ -89,6 +89,10 @@ class SessionClosed(Refusal):
     status = 409
     code = "session_closed"
 
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        return [("x-should-retry", "false")]  # SDKs take a 409 for a lock, and would send the call again.
+
 
 class SessionGone(Refusal):
     """The session was deleted and stays deleted."""

@@ -43,7 +43,7 @@ class Auditor:
         action = Action(
             at=datetime.now(UTC),
             by=caller.by,
-            action=f"{scope['method']} /api{route.path}",
+            action=f"{scope['method']} /api{route.path_format}",
             target=scope.get(_TARGET) or next(iter(scope["path_params"].values()), None),
             outcome=_outcome(status),
             status=status,

@@ -22,6 +22,8 @@ def check(url: str, console: Console) -> None:
     """Reads every trace. Raises CommandFailed where one is not what was written."""
     traces = corrupt = 0
     try:
+        if not is_postgres(url) and not (path := file_of(url)).exists():
+            raise WrongUse(f"there is no file {path} to check")  # Opened it would be made, empty and faultless.
         database = Database.open(url)
         try:
             for session in checked(database):

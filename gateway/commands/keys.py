@@ -146,7 +146,9 @@ def _opened(url: str) -> Iterator[Database]:
     try:
         database = Database.open(url)
     except AlreadyServed as exc:
-        raise CommandFailed(f"{exc}; ask that gateway itself: --url http://127.0.0.1:9090") from exc
+        raise CommandFailed(
+            f"{exc} Or ask that gateway itself, at its own address: --url http://127.0.0.1:9090"
+        ) from exc
     except StorageError as exc:
         raise CommandFailed(str(exc)) from exc
     try:

@@ -175,8 +175,9 @@ async def test_an_ended_session_takes_no_more_calls(store: Store, status: str) -
     _, key = await sessions.create(Session("s1", NOW))
     await sessions.finish("s1", status)  # type: ignore[arg-type]
     for headers, path in (({}, "s1"), ({"x-api-key": key}, None), ({"x-rollout-session-id": "s1"}, None)):
-        with pytest.raises(SessionClosed, match=status):
+        with pytest.raises(SessionClosed, match=status) as refused:
             await sessions.resolve(headers, path, TRACE_ID)
+        assert refused.value.headers == [("x-should-retry", "false")]  # Or SDKs send a 409 again, twice.
 
 
 async def test_a_deleted_session_stays_deleted(store: Store) -> None:

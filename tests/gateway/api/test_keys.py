@@ -152,18 +152,20 @@ async def test_changes_are_written_down_with_who_what_and_the_outcome_and_readin
         await served.client.get("/api/admin/status", headers=key)
         await served.client.delete("/api/admin/keys/none", headers=key | {"x-request-id": "mine"})
         await make(served, by=key, scopes=["trace:read"])
+        await served.client.delete("/api/admin/backends/gpu/1", headers=key)
         await served.client.post("/api/admin/prune", json={}, headers=key)
         told = (await served.client.get("/api/admin/audit", headers=ADMIN)).json()["items"]
         shown = [(each["by"], each["action"], each["target"], each["outcome"], each["status"]) for each in told]
         assert shown == [
             (key_id, "POST /api/admin/prune", None, "refused", 400),
+            (key_id, "DELETE /api/admin/backends/{name}", "gpu/1", "refused", 404),
             (key_id, "POST /api/admin/keys", None, "refused", 403),
             (key_id, "DELETE /api/admin/keys/{key_id}", "none", "refused", 404),
             ("admin_key", "POST /api/admin/keys", key_id, "done", 201),
         ]
-        assert (told[2]["request_id"], told[2]["gateway_id"]) == ("mine", "gateway-1")
+        assert (told[3]["request_id"], told[3]["gateway_id"]) == ("mine", "gateway-1")
         by = (await served.client.get("/api/admin/audit?by=admin_key", headers=ADMIN)).json()["items"]
-        assert by == told[3:]
+        assert by == told[4:]
 
 
 async def test_what_is_a_week_old_can_go_and_what_was_done_just_now_can_not(tmp_path: Path) -> None:

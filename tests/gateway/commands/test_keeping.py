@@ -38,6 +38,12 @@ def told(path: Path) -> str:
     return console.file.getvalue()
 
 
+def test_a_file_that_is_not_there_is_not_found_faultless(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="there is no file"):
+        told(tmp_path / "mistyped.db")
+    assert not list(tmp_path.iterdir())
+
+
 async def test_a_copy_made_beside_a_gateway_has_all_that_was_committed(tmp_path: Path) -> None:
     store = await recorded(tmp_path / "rollouts.db")
     backup(f"sqlite:///{tmp_path / 'rollouts.db'}", tmp_path / "copy.db", Console(file=io.StringIO()))
