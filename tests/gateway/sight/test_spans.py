@@ -65,7 +65,8 @@ async def test_a_call_is_a_span_by_the_conventions_and_the_backend_is_told_to_go
         backend = f"{url},engine=vllm,version=0.32.0,name=a"
         async with gateway(tmp_path, backend, otlp_endpoint=collector) as served:
             said = {"messages": [{"role": "user", "content": CANARY}], "temperature": 0.5, "stream": True}
-            answer = await served.chat(session="s1", headers={"traceparent": PARENT, "cookie": CANARY}, **said)
+            secrets = {"cookie": CANARY, "authorization": f"Bearer {CANARY}", "x-api-key": CANARY}
+            answer = await served.chat(session="s1", headers={"traceparent": PARENT, **secrets}, **said)
             trace = await served.trace(answer)
     [span] = receiver.spans
     assert receiver.services == {"rollout-gateway"}
