@@ -70,7 +70,7 @@ class Transactions:
             if not self._database.is_trouble(exc):
                 raise
             self.disconnect()
-            reason = str(exc.__cause__ or exc)
+            reason = str(exc.__cause__ or exc).strip().partition("\n")[0]  # What drivers say on more lines is advice.
             if self._why is None:
                 _log.warning("the database can't be written: %s", reason)
             self._why = reason
