@@ -63,6 +63,8 @@ async def main():
     limit(4096)
     await store.finish(call("s"), timeout=0.5)
     print(store.counts().spool_depth)
+    while store.unable() is None:
+        await asyncio.sleep(0.01)
     try:
         store.begin(call("s"))
     except CannotRecord as exc:

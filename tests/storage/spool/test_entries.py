@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from adapters.schema import Reward, Trace
 from storage.jobs import Begin, Finish, Pin
@@ -25,7 +25,7 @@ SESSION = session(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(traces("s"))
 def test_any_trace_comes_back_as_it_was(trace: Trace) -> None:
     job = decode_entry(encode(Finish(1, trace, None, SESSION)))
