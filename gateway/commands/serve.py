@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.commands.descriptors import connections_for, raise_descriptor_limit
 from gateway.commands.errors import CommandFailed
+from gateway.commands.memory import share_memory
 from gateway.commands.server import Gateway, Server
 from gateway.edge import Doorway
 from gateway.settings import Settings
@@ -32,6 +33,7 @@ class CannotServe(CommandFailed):
 def serve(settings: Settings, *, ready_file: Path | None, announce: Callable[[Settings, str], None]) -> None:
     """Serve until told to stop. Raises CannotServe."""
     log(settings)
+    share_memory()
     # Arrow's own allocator keeps what exports have used, some 40 MB. It is asked for when Arrow is first imported.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if settings.workers > 1:

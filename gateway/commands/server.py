@@ -128,6 +128,7 @@ class Server(uvicorn.Server):
         for connection in [*self.server_state.connections]:
             connection.shutdown()
         until = time.monotonic() + self._stop_grace
+        logger.info("told to stop: %d calls may go on for %g s", len(self.server_state.tasks), self._stop_grace)
         while self._is_busy() and time.monotonic() < until and not self._hurries:  # noqa: ASYNC110, uvicorn tells nobody
             await asyncio.sleep(_TICK)
         if self.server_state.tasks:
@@ -135,6 +136,7 @@ class Server(uvicorn.Server):
         for task in [*self.server_state.tasks]:
             task.cancel()
         await self.lifespan.shutdown()
+        logger.info("stopped")
 
     def _is_busy(self) -> bool:
         """A call runs, or its answer is still on its way out."""

@@ -82,11 +82,15 @@ def serve_until_stopped(gateway: Fake, ready_file: Path, settings: Settings, pat
     return answers
 
 
-def test_a_call_that_runs_at_sigterm_is_answered_and_then_the_gateway_closes(tmp_path: Path) -> None:
+def test_a_call_that_runs_at_sigterm_is_answered_and_then_the_gateway_closes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway.commands.server")
     gateway = Fake()
     answers = serve_until_stopped(gateway, tmp_path / "ready", HERE, "/slow")
     assert [answer.text for answer in answers] == ["ok"]
     assert gateway.events == ["stop", "answered", "closed"]
+    assert caplog.messages == [f"told to stop: 1 calls may go on for {HERE.stop_grace:g} s", "stopped"]
 
 
 def test_what_outlasts_the_grace_records_itself_before_the_gateway_closes(tmp_path: Path) -> None:
