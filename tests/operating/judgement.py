@@ -32,6 +32,8 @@ class Call:
     started: float
     ended: float
     asked: tuple[Asked, ...]
+    unanswered: tuple[str, ...] = ()
+    """Backends that it was sent to and that gave up its connection without a byte, as its trace says."""
     complaint: str | None = None
     """What its agent got instead of a whole answer."""
 
@@ -63,11 +65,13 @@ class Failures:
     """Their backend had begun to answer, and died or stalled before it was done."""
     hopeless: int
     """No backend was up all the while."""
+    deadly: int
+    """Sent to two backends, which died under it both: there is no third try, for it may be what kills them."""
 
 
 def failures(calls: Iterable[Call], lives: Lives) -> Failures:
     avoidable: list[str] = []
-    broken = hopeless = 0
+    broken = hopeless = deadly = 0
     for call in calls:
         if call.complaint is None:
             continue
@@ -75,10 +79,12 @@ def failures(calls: Iterable[Call], lives: Lives) -> Failures:
             broken += 1
         elif not any(life.was_up(call.started, call.ended) for life in lives.values()):
             hopeless += 1
+        elif sum(lives[name].failed(call.started, call.ended) for name in call.unanswered) > 1:
+            deadly += 1
         else:
             came_to = ", ".join(f"{a.backend} ({'/'.join(sorted(_was(a, call, lives)))})" for a in call.asked)
             avoidable.append(f"call {call.number} of {call.session}: {call.complaint}; it came to {came_to or 'none'}")
-    return Failures(tuple(avoidable), broken, hopeless)
+    return Failures(tuple(avoidable), broken, hopeless, deadly)
 
 
 def _was(asked: Asked, call: Call, lives: Lives) -> frozenset[str]:

@@ -35,6 +35,7 @@ def bounds(outcome: Outcome) -> list[Bound]:
         ),
         _none("no call fails that a live backend could have served", failed.avoidable),
         Bound("answers that broke off as their backend did", f"{failed.broken}"),
+        Bound("calls that were sent to two backends, and both died under them", f"{failed.deadly}"),
         Bound("calls while no backend was up", f"{failed.hopeless}"),
         Bound(
             "a session stays at its backend while that lives: at least 99 %",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -55,7 +55,7 @@ async def operate(folder: Path, plan: Plan, work: Callable[[Fleet, Trainer, Plan
             rollouts.stopping = True
         rows = await _rows(folder, made)
     lives = made.lives
-    calls = _calls(rollouts, made)
+    calls = _calls(rollouts, made, rows)
     stuck = stickiness(calls, lives)
     return Outcome(
         plan=plan,
@@ -84,7 +84,11 @@ async def _rows(folder: Path, made: Fleet) -> list[Row]:
     return await told.rows()
 
 
-def _calls(rollouts: Rollouts, made: Fleet) -> list[Call]:
+def _calls(rollouts: Rollouts, made: Fleet, rows: Iterable[Row]) -> list[Call]:
+    unanswered = {
+        row.number: tuple(tried.backend for tried in row.attempts if (tried.error or "").startswith("no_answer"))
+        for row in rows
+    }
     asked: dict[int, list[Asked]] = {}
     for emission in made.emissions:
         begun = emission.number in made.sites[emission.backend].begun
@@ -97,6 +101,7 @@ def _calls(rollouts: Rollouts, made: Fleet) -> list[Call]:
             started=heard.started,
             ended=heard.ended or heard.started,
             asked=tuple(asked.get(heard.number, ())),
+            unanswered=unanswered.get(heard.number, ()),
             complaint=_complaint(heard),
         )
         for heard in rollouts.heard

@@ -65,6 +65,15 @@ def test_a_call_that_came_to_no_backend_is_avoidable_while_one_lives() -> None:
     assert (found.avoidable, found.hopeless) == ((), 1)
 
 
+def test_a_call_under_which_two_died_is_not_tried_at_a_third_and_one_under_which_one_died_is_tried_again() -> None:
+    dying = life((0.0, "up"), (10.5, "dead"))
+    failed = replace(call(10, "a", begun=False), complaint="status 502")
+    twice = replace(failed, unanswered=("a", "b"))
+    assert failures([twice], UP | {"a": dying, "b": dying}).deadly == 1
+    assert failures([twice], UP | {"a": dying}).avoidable
+    assert failures([replace(failed, unanswered=("a",))], UP | {"a": dying, "b": dying}).avoidable
+
+
 def test_a_backend_that_is_removed_or_drained_ends_what_it_has_begun() -> None:
     for state in ("removed", "draining"):
         lives = UP | {"a": life((0.0, "up"), (10.5, state))}
