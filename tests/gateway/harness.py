@@ -58,9 +58,13 @@ class Running:
 async def gateway(
     tmp_path: Path, *backends: str, environ: Mapping[str, str] | None = None, **flags: Any
 ) -> AsyncIterator[Running]:
-    """A gateway in front of these backends (values of `--backend`) and behind its edge; settings as flags."""
+    """A gateway in front of these backends (values of `--backend`) and behind its edge; settings as flags.
+
+    A scripted server on a busy machine has longer than a real one to say what it is.
+    """
     database = tmp_path / "rollouts.db"
-    settings = load(environ=environ or {}, flags={"database": f"sqlite:///{database}", "backends": backends, **flags})
+    ours = {"database": f"sqlite:///{database}", "backends": backends, "detect_timeout": 20.0}
+    settings = load(environ=environ or {}, flags=ours | flags)
     doorway = Doorway(receive_timeout=settings.receive_timeout, max_connections=settings.max_connections)
     edge = partial(AgentConnection, doorway=doorway)
     async with (
