@@ -137,11 +137,19 @@ def _pairs(calls: Iterable[Call]) -> Iterable[tuple[Call, Call]]:
         yield from pairwise(sorted(of_one, key=lambda call: call.number))
 
 
-def moved_by(changes: Sequence[Change], moves: Iterable[Move]) -> list[str]:
-    """Sessions that moved, from one call to the next, while another backend than theirs came or went."""
+def moved_by(changes: Sequence[Change], moves: Iterable[Move], doubted: Mapping[str, Sequence[float]]) -> list[str]:
+    """Sessions that moved, from one call to the next, while another backend than theirs came or went.
+
+    `doubted` is when gateways took which backend for dead, rightly or not: its sessions moved for that.
+    """
+    unexplained = [
+        move
+        for move in moves
+        if not any(move.before.started <= at <= move.after.ended for at in doubted.get(move.before.served_by or "", ()))
+    ]
     return [
         f"{change.backend} was {change.kind}: {move}"
-        for move in moves
+        for move in unexplained
         for change in changes
         if change.backend != move.before.served_by
         and move.before.started <= change.done

@@ -14,14 +14,14 @@ from tests.faults.ledger import Ledger
 from tests.faults.records import Heard, Row
 from tests.faults.world import World
 from tests.operating.fleet import Fleet, Refused, fleet
-from tests.operating.judgement import Asked, Call, Sample, crowding, failures, labels, moved_by, stickiness, strays
+from tests.operating.judgement import Asked, Call, crowding, failures, labels, moved_by, stickiness, strays
 from tests.operating.one_of_two import OneOfTwo
 from tests.operating.operator import Operator, Work
 from tests.operating.outcome import Outcome, Plan
 from tests.operating.rollouts import Rollouts
 from tests.operating.speaking import said
 from tests.operating.trainer import Trainer
-from tests.operating.watch import watch
+from tests.operating.watch import Watch
 
 # Another gateway than the one that was told heeds it within this.
 _AGREE_WITHIN_S = 3.0
@@ -39,7 +39,8 @@ def one_of_two(made: Fleet, trainer: Trainer, plan: Plan) -> Work:
 async def operate(folder: Path, plan: Plan, work: Callable[[Fleet, Trainer, Plan], Work] = night_shift) -> Outcome:
     started = time.monotonic()
     async with fleet(folder, plan.backends, gateways=plan.gateways, database=plan.database) as made:
-        trainer, samples = Trainer(made), list[Sample]()
+        trainer = Trainer(made)
+        watch = Watch(made, trainer)
         operator = work(made, trainer, plan)
         rollouts = Rollouts([gateway.port for gateway in made.gateways], made.orders, plan.pace)
         try:
@@ -48,7 +49,7 @@ async def operate(folder: Path, plan: Plan, work: Callable[[Fleet, Trainer, Plan
             operator.broken.append(str(exc))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(rollouts.play(plan.agents))
-            watching = tasks.create_task(watch(made, trainer, samples))
+            watching = tasks.create_task(watch.run())
             for number in range(plan.cycles):
                 await operator.cycle(number)
             watching.cancel()
@@ -66,9 +67,9 @@ async def operate(folder: Path, plan: Plan, work: Callable[[Fleet, Trainer, Plan
         findings=Ledger(made.emissions, rollouts.heard, rows, said).findings(),
         failures=failures(calls, lives),
         stickiness=stuck,
-        moved=moved_by(made.changes, stuck.moves),
+        moved=moved_by(made.changes, stuck.moves, watch.doubted),
         strays=strays(calls, made.changes, within=_AGREE_WITHIN_S if plan.gateways > 1 else 0.0),
-        crowding=crowding(samples, lives, window=plan.window),
+        crowding=crowding(watch.samples, lives, window=plan.window),
         broken=[*operator.broken, *trainer.broken],
         done=dict(operator.done),
         longest_pause=trainer.longest,

@@ -109,10 +109,17 @@ def test_a_backend_that_drains_keeps_its_sessions() -> None:
 
 def test_a_move_while_another_backend_comes_or_goes_is_told_with_it() -> None:
     moves = stickiness([call(1, "a"), call(3, "b")], UP).moves
-    assert moved_by([Change("added", "c", 2.0, 2.1)], moves)
-    assert moved_by([Change("removed", "b", 2.0, 2.1)], moves)
-    assert not moved_by([Change("added", "c", 7.0, 7.1)], moves)
-    assert not moved_by([Change("drained", "a", 2.0, 2.1)], moves)
+    assert moved_by([Change("added", "c", 2.0, 2.1)], moves, {})
+    assert moved_by([Change("removed", "b", 2.0, 2.1)], moves, {})
+    assert not moved_by([Change("added", "c", 7.0, 7.1)], moves, {})
+    assert not moved_by([Change("drained", "a", 2.0, 2.1)], moves, {})
+
+
+def test_a_session_whose_backend_was_taken_for_dead_moved_for_that_and_for_nobody_else() -> None:
+    moves = stickiness([call(1, "a"), call(3, "b")], UP).moves
+    added = [Change("added", "c", 2.0, 2.1)]
+    assert not moved_by(added, moves, {"a": [2.5]})
+    assert moved_by(added, moves, {"a": [0.5, 4.5], "b": [2.5]})
 
 
 def test_a_call_at_a_backend_that_had_been_removed_is_a_stray() -> None:
