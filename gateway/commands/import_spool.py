@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from gateway.commands.errors import CommandFailed
+from gateway.commands.opening import open_existing
 from gateway.settings import redacted
-from storage.database import Database
 from storage.errors import StorageError
 from storage.spool.importing import import_spool as bring_in
 
@@ -16,7 +16,7 @@ from storage.spool.importing import import_spool as bring_in
 def import_spool(folder: Path, url: str, console: Console) -> None:
     """Raises CommandFailed, also where a part of it stays behind."""
     try:
-        database = Database.open(url)
+        database = open_existing(url)
         try:
             told = bring_in(folder, database)
         finally:

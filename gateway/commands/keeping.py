@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.filesize import decimal
 
 from gateway.commands.errors import CommandFailed, WrongUse
+from gateway.commands.opening import open_existing
 from storage.check import check as checked
-from storage.database import Database
 from storage.errors import StorageError
 from storage.location import file_of, is_postgres
 
@@ -22,9 +22,7 @@ def check(url: str, console: Console) -> None:
     """Reads every trace. Raises CommandFailed where one is not what was written."""
     traces = corrupt = 0
     try:
-        if not is_postgres(url) and not (path := file_of(url)).exists():
-            raise WrongUse(f"there is no file {path} to check")  # Opened it would be made, empty and faultless.
-        database = Database.open(url)
+        database = open_existing(url)
         try:
             for session in checked(database):
                 traces += session.traces

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from gateway.api.storage import Prune, StorageReport
 from gateway.commands.errors import CommandFailed
+from gateway.commands.opening import open_existing
 from gateway.commands.remote import Remote, decode
 from gateway.commands.screen import Screen
 from gateway.commands.table import Column
@@ -130,7 +131,7 @@ def _both(one: Pruned, other: Pruned) -> Pruned:
 def _opened(url: str) -> Iterator[tuple[Database, Upkeep]]:
     """Raises CommandFailed."""
     try:
-        database = Database.open(url)
+        database = open_existing(url)
     except AlreadyServed as exc:
         raise CommandFailed(
             f"{exc} Or ask that gateway itself, at its own address: --url http://127.0.0.1:9090"

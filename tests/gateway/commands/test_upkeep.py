@@ -81,6 +81,12 @@ def test_a_dry_run_asks_nothing_and_deletes_nothing(url: str) -> None:
     assert Shown().prune(Direct(url)).startswith("Deleted: 1 sessions")
 
 
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="there is no file"):
+        sizes(Direct(f"sqlite:///{tmp_path / 'mistyped.db'}"), Shown().screen)
+    assert not list(tmp_path.iterdir())
+
+
 def test_sizes_are_a_line_a_run(url: str) -> None:
     shown = Shown()
     sizes(Direct(url), shown.screen)
