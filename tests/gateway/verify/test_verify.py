@@ -240,8 +240,9 @@ async def test_a_program_that_is_no_inference_server_is_said() -> None:
     page = b"<html><head><title>Error response</title></head></html>"
     head = b"HTTP/1.1 501 Unsupported\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     async with ReplayServer(head % len(page) + page).running() as url:
-        with pytest.raises(CommandFailed, match="answers, but not as an inference server does: status 501"):
-            await verify(BackendSettings(url=url), model=None, decoder=None)
+        report = await verify(BackendSettings(url=url), model=None, decoder=None)
+    assert report.error == "the server can't be asked: it answers every question with an error, such as status 501"
+    assert report.exit_status == 2
 
 
 async def test_the_table_has_each_check_and_its_result(capsys: pytest.CaptureFixture[str]) -> None:
