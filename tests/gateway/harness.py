@@ -60,10 +60,10 @@ async def gateway(
 ) -> AsyncIterator[Running]:
     """A gateway in front of these backends (values of `--backend`) and behind its edge; settings as flags.
 
-    A scripted server on a busy machine has longer than a real one to say what it is.
+    A scripted server on a busy machine has longer than a real one to be reached and to say what it is.
     """
     database = tmp_path / "rollouts.db"
-    ours = {"database": f"sqlite:///{database}", "backends": backends, "detect_timeout": 20.0}
+    ours = {"database": f"sqlite:///{database}", "backends": backends, "detect_timeout": 20.0, "connect_timeout": 20.0}
     settings = load(environ=environ or {}, flags=ours | flags)
     doorway = Doorway(receive_timeout=settings.receive_timeout, max_connections=settings.max_connections)
     edge = partial(AgentConnection, doorway=doorway)
