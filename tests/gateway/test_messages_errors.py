@@ -15,7 +15,7 @@ from adapters.scripts.replies import of_length
 from gateway.scripted import Fault, ScriptedServer, running
 from tests.gateway.anthropic_client import ASKED, SERVERS, TOOL, served, streamed
 from tests.gateway.harness import gateway, traces_in
-from tests.gateway.test_held_bytes import locked
+from tests.gateway.test_held_bytes import locked, no_file_larger_than
 
 OVERFLOWS = {
     "prompt": (
@@ -115,10 +115,11 @@ async def test_no_end_of_a_message_comes_before_its_trace_is_committed(tmp_path:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_without_a_record_there_is_no_end_of_a_message(tmp_path: Path, stream: bool) -> None:
     server = ScriptedServer("vllm", reply=of_length(6))
-    async with served(tmp_path, server, commit_timeout=0.2) as (client, through):
-        await client.messages.create(**ASKED)
-        with locked(through.database), pytest.raises(anthropic.APIStatusError) as caught:
-            await (streamed(client, **ASKED) if stream else client.messages.create(**ASKED))
+    with no_file_larger_than(8 << 20):  # As each of a spool's is.
+        async with served(tmp_path, server, commit_timeout=0.2) as (client, through):
+            await client.messages.create(**ASKED)
+            with locked(through.database), pytest.raises(anthropic.APIStatusError) as caught:
+                await (streamed(client, **ASKED) if stream else client.messages.create(**ASKED))
     assert (caught.value.type, caught.value.status_code) == ("overloaded_error", 200 if stream else 503)
 
 

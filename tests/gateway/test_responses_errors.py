@@ -15,7 +15,7 @@ from adapters.scripts.replies import of_length
 from gateway.scripted import Fault, ScriptedServer
 from tests.gateway.harness import traces_in
 from tests.gateway.openai_client import ASKED, SERVERS, TOOL, served, streamed
-from tests.gateway.test_held_bytes import locked
+from tests.gateway.test_held_bytes import locked, no_file_larger_than
 
 PLAIN: dict[str, Any] = {**ASKED, "tools": []}
 
@@ -122,10 +122,11 @@ async def test_no_end_of_a_response_comes_before_its_trace_is_committed(tmp_path
 @pytest.mark.parametrize("stream", [False, True])
 async def test_without_a_record_there_is_no_end_of_a_response(tmp_path: Path, stream: bool) -> None:
     server = ScriptedServer("vllm", reply=of_length(6))
-    async with served(tmp_path, server, commit_timeout=0.2) as (client, through):
-        await client.responses.create(**PLAIN)
-        with locked(through.database), pytest.raises(openai.APIError) as caught:
-            await (streamed(client, **PLAIN) if stream else client.responses.create(**PLAIN))
+    with no_file_larger_than(8 << 20):  # As each of a spool's is.
+        async with served(tmp_path, server, commit_timeout=0.2) as (client, through):
+            await client.responses.create(**PLAIN)
+            with locked(through.database), pytest.raises(openai.APIError) as caught:
+                await (streamed(client, **PLAIN) if stream else client.responses.create(**PLAIN))
     assert caught.value.code == "cannot_record"
 
 

@@ -98,5 +98,5 @@ async def test_a_gateway_does_not_start_with_a_tokenizer_that_is_not_there(tmp_p
         "backends": [f"http://127.0.0.1:9,tokenizer={tmp_path / 'nowhere'}"],
     }
     with pytest.raises(TokenizerUnavailable, match="is no folder of this machine"):
-        async with opened(load(environ={}, flags=flags), {}, Notice()):
+        async with opened(load(environ={}, flags=flags), {}, Notice(), None):
             pass

@@ -32,7 +32,18 @@ def serving(folder: Path, admin_port: int) -> Iterator[str]:
     told = {"PYTHONPATH": str(ROOT), "ROLLOUT_GATEWAY_ADMIN_PORT": str(admin_port), "ROLLOUT_GATEWAY_KEYS": "agent"}
     ready = folder / "ready.json"
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve", "--port", "0", "--ready-file", str(ready)],
+        [
+            sys.executable,
+            "-m",
+            "gateway",
+            "serve",
+            "--port",
+            "0",
+            "--log-format",
+            "console",
+            "--ready-file",
+            str(ready),
+        ],
         env=kept | told | {"ROLLOUT_GATEWAY_ADMIN_KEY": "admin"},
         cwd=folder,
         stderr=subprocess.PIPE,
