@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,8 @@ def _import(folder: Path, database: Path) -> tuple[int, str, str]:
         "--database",
         f"sqlite:///{database}",
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROLLOUT_GATEWAY_")}
+    ran = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=60, check=False)
     return ran.returncode, ran.stdout, ran.stderr
 
 
