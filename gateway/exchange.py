@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from adapters.answer import AnswerReader, Outcome
 from adapters.overflow import overflow_of
 from adapters.plan import Plan
-from adapters.prompts import ToldPrompts
+from adapters.prompts import ToldPrompt, ToldPrompts
 from adapters.request import CanonicalRequest
 from adapters.schema import Capture, Completion, Error, Trace
 from gateway.agent_answer import AgentAnswer
@@ -192,21 +192,20 @@ class Exchange:
 
     async def _relay(self, dispatched: Dispatched, responder: Responder) -> Ending:
         """Read the answer to its end; of a stream, pass on what need not wait. Raises UpstreamError."""
-        session_id = self._call.session.session_id
-        prompt = self._parts.prompts.of(session_id)
+        prompt = self._parts.prompts.of(self._call.session.session_id)
         reader = AnswerReader(
             dispatched.plan, typed=responder.reads_deltas, relays=responder.reads_bytes, prompt_ids=prompt
         )
         if not dispatched.answer.is_event_stream:
             body = await self._body(dispatched.answer)
             outcome = await asyncio.to_thread(reader.whole, body) if len(body) > LARGE_BODY else reader.whole(body)
-            self._parts.prompts.keep(session_id, prompt)
+            self._remember(prompt)
             return self._whole(await self._retokenized(reader, outcome, dispatched), responder)
         self._reader = reader
         passes = responder if dispatched.plan.mode == "streamed" else None
         held, error = await self._stream(dispatched.answer, reader, passes)
         outcome = await self._retokenized(reader, reader.finish(), dispatched)
-        self._parts.prompts.keep(session_id, prompt)
+        self._remember(prompt)
         if error is None:
             error = outcome.completion.error
         if error is None and not outcome.finished:
@@ -216,6 +215,11 @@ class Exchange:
         if passes is None:
             return self._whole(outcome, responder)
         return Ending("ok", 200, None, outcome, held + passes.finish(outcome))
+
+    def _remember(self, prompt: ToldPrompt) -> None:
+        """For the session's next call. One that named no session has none."""
+        if not self._call.session.implicit:
+            self._parts.prompts.keep(self._call.session.session_id, prompt)
 
     def _whole(self, outcome: Outcome, responder: Responder) -> Ending:
         """The ending of an answer that came whole, streamed to an agent that asked for a stream."""
