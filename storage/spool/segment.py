@@ -122,8 +122,9 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-# macOS has neither call.
-_sync: Final = getattr(os, "fdatasync", os.fsync)
+def _sync(file: int) -> None:
+    sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # macOS has neither this nor `posix_fallocate`.
+    sync(file)
 
 
 def _allocate(file: int, size: int) -> None:

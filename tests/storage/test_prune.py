@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, insert, select
 
+from storage import prune
 from storage.database import Database
 from storage.errors import SessionDeleted
 from storage.prune import CLAIMS_KEPT, TOMBSTONES_KEPT, PruneQuery, stored_bytes
@@ -134,6 +136,35 @@ async def test_a_session_is_as_young_as_its_last_call_and_one_that_is_at_work_st
     await store.change_session("at work", metadata={})  # What was queued before is written.
     assert (await store.upkeep.prune(MONTH_AGO, seconds=60)).sessions == 0
     assert (await store.upkeep.prune(PruneQuery(run_id="r"), seconds=60)).sessions == 0
+
+
+@pytest.mark.parametrize("change", ["a call", "claimed", "open again"])
+async def test_what_is_no_more_one_of_them_when_its_turn_comes_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Minutes lie between finding and deleting, where there are many."""
+    found, changed, find = threading.Event(), threading.Event(), prune.find
+
+    def find_early(*args: Any) -> Any:
+        result = find(*args)
+        found.set()
+        assert changed.wait(20)
+        return result
+
+    monkeypatch.setattr(prune, "find", find_early)
+    await rollout(store, "s", 31 * DAY, run_id="r")
+    pruning = asyncio.create_task(store.upkeep.prune(MONTH_AGO, seconds=60))
+    assert await asyncio.to_thread(found.wait, 20)
+    if change == "a call":
+        store.begin(call("s", [1, 2, 3, 4], status="running", started_at=NOON - 31 * DAY))
+        await store.change_session("s", metadata={})  # What was queued before is written.
+    elif change == "claimed":
+        assert await store.claim(ClaimRequest(consumer="trainer")) is not None
+    else:
+        await store.change_session("s", status="open")
+    changed.set()
+    assert (await pruning).sessions == 0
+    assert await ids(store) == ["s"]
 
 
 async def test_a_run_goes_by_its_name_and_that_of_no_run_by_an_empty_one(store: Store) -> None:

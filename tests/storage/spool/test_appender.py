@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 import resource
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from storage.jobs import Finish, Record
 from storage.spool.appender import Appender, Told
 from storage.spool.backlog import Backlog
 from storage.spool.folder import Owner, SpoolFolder
+from storage.spool.frames import HEADER_SIZE, Frame
+from storage.spool.segment import Segment
 from tests.storage.examples import call
 
 
@@ -44,13 +48,16 @@ def backlog(tmp_path: Path) -> Backlog:
 
 
 @contextmanager
-def appending(tmp_path: Path, backlog: Backlog, heard: Listening, size: int = 1 << 16) -> Iterator[Appender]:
+def appending(
+    tmp_path: Path, backlog: Backlog, heard: Callable[[Told], None], size: int = 1 << 16
+) -> Iterator[Appender]:
     folder = SpoolFolder.create(tmp_path / "spool", Owner("gateway-1", "a.db"))
     appender = Appender(folder, backlog, segment_bytes=size, to_disk=True, on_appended=heard)
     try:
         yield appender
     finally:
-        heard.goes_on.set()
+        if isinstance(heard, Listening):
+            heard.goes_on.set()
         appender.close()
 
 
@@ -71,6 +78,50 @@ def test_those_who_wait_at_the_same_time_share_an_fsync(tmp_path: Path, backlog:
         assert heard.wait_for(101) == [(job, None) for job in jobs]
         assert [len(group) for group in heard.groups] == [1, 100]
         assert len(backlog.read(1000, 1 << 20)) == 101
+
+
+class PowerCut:
+    """Listens as the appender tells, and looks each time what a loss of power would have left of the spool's files."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.told: list[int] = []
+        """How many by then, each time."""
+        self.left: list[int] = []
+        """How many of all would have been there."""
+        self._synced: dict[Path, bytes] = {}
+        self._folder = folder
+        monkeypatch.setattr(os, "fdatasync", self._sync)
+
+    def _sync(self, file: int) -> None:
+        self._synced[Path(f"/proc/self/fd/{file}").readlink()] = os.pread(file, os.fstat(file).st_size, 0)
+
+    def __call__(self, told: Told) -> None:
+        self.told.append(sum(self.told[-1:]) + len(told))
+        found = 0
+        for data in self._synced.values():
+            left = self._folder / "left.spool"
+            left.write_bytes(data)
+            segment = Segment.open(left)
+            assert segment is not None
+            found += sum(isinstance(each, Frame) for each in segment.read(HEADER_SIZE))
+            segment.close()
+        self.left.append(found)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for a file's name")
+def test_what_is_told_as_recorded_outlives_a_loss_of_power(
+    tmp_path: Path, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = PowerCut(tmp_path, monkeypatch)
+    with appending(tmp_path, backlog, cut, size=8192) as appender:
+        for number in range(60):  # Over several files, in groups of whatever size.
+            appender.put(ended(bytes([number]) * 300))
+            if number % 7 == 0:
+                time.sleep(0.005)
+    assert cut.told[-1] == 60
+    assert len(cut.told) > 1
+    # What is not told yet may be there too.
+    assert all(told <= left for told, left in zip(cut.told, cut.left, strict=True))
 
 
 def test_files_follow_each_other_and_one_that_is_too_large_has_its_own(tmp_path: Path, backlog: Backlog) -> None:
