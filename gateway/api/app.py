@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -33,7 +33,6 @@ from gateway.api.auditing import Auditor
 from gateway.api.auth import Guard
 from gateway.api.edge import Edge
 from gateway.api.parts import ApiParts
-from gateway.api.problem import MEDIA_TYPE, Problem
 from gateway.api.scoped import scope_of
 from gateway.refusals import NotFound
 from gateway.version import gateway_version
@@ -56,13 +55,6 @@ _ROUTERS: Final = (
     pauses.router,
     weights.router,
 )
-_ANY_ERROR: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {
-        "model": Problem,
-        "description": "An error, as RFC 9457 has it.",
-        "content": {MEDIA_TYPE: {}},
-    }
-}
 
 
 def create_api(parts: ApiParts) -> FastAPI:
@@ -70,14 +62,13 @@ def create_api(parts: ApiParts) -> FastAPI:
     app = FastAPI(
         title="rollout-gateway",
         version=gateway_version(),
+        # As they are: of a router that is included FastAPI makes each route anew at the first request that it gets.
+        routes=[*routes()],
         openapi_url=None,
         redirect_slashes=False,
-        responses=_ANY_ERROR,
         exception_handlers={HTTPException: _to_the_edge, RequestValidationError: _to_the_edge},
     )
     app.state.parts = parts
-    for router in _ROUTERS:
-        app.include_router(router)
     for route in routes():
         scope_of(route)  # Raises: better no gateway than one with a route that anyone may use.
     guard = Guard(callers=parts.callers, sessions=parts.sessions, listens_on=parts.settings.listens_on)

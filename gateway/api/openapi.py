@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from fastapi import FastAPI
+from pydantic import TypeAdapter
 
 from gateway.api.app import routes
-from gateway.api.problem import MEDIA_TYPE
+from gateway.api.problem import MEDIA_TYPE, Problem
 from gateway.api.scoped import scope_of
 from storage.scopes import Scope
 
@@ -38,7 +39,7 @@ _SELECTABLE: Final = ("Trace", "Choice")
 def openapi(app: FastAPI, agent_endpoints: Iterable[str]) -> _Json:
     """The document of the whole gateway. `agent_endpoints` are paths such as `/v1/chat/completions`."""
     told = app.openapi()
-    schemas = told["components"]["schemas"]
+    schemas = dict(sorted((told["components"]["schemas"] | _problem_schemas()).items()))
     for (schema, name), as_sent in _AS_SENT.items():
         schemas[schema]["properties"][name] = as_sent
     for schema in _SELECTABLE:
@@ -66,6 +67,13 @@ _SECURITY_SCHEMES: Final[_Json] = {
 def _security(scope: Scope) -> list[_Json]:
     """By the one or the other; or by none, at a gateway without keys."""
     return [{name: [scope]} for name in _SECURITY_SCHEMES] + [{}]
+
+
+def _problem_schemas() -> _Json:
+    """No route answers with one by its type, so FastAPI knows nothing of it."""
+    problem = TypeAdapter(Problem).json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+    parts: _Json = problem.pop("$defs")
+    return parts | {Problem.__name__: problem}
 
 
 def _with_problems(item: _Json) -> _Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,9 +21,13 @@ from gateway.scripted import listening
 from gateway.settings import load
 from storage.records import TraceQuery
 from storage.store import Store
+from tests.databases import make_database
 
 CHAT = "/v1/chat/completions"
 HELLO: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 32}
+
+# Of plain HTTP; to load the system's takes longer than a whole gateway takes to start.
+_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,14 @@ async def gateway(
     A scripted server on a busy machine has longer than a real one to be reached and to say what it is.
     """
     database = tmp_path / "rollouts.db"
+    make_database(database)
     ours = {"database": f"sqlite:///{database}", "backends": backends, "detect_timeout": 20.0, "connect_timeout": 20.0}
     settings = load(environ=environ or {}, flags=ours | flags)
     doorway = Doorway(receive_timeout=settings.receive_timeout, max_connections=settings.max_connections)
     edge = partial(AgentConnection, doorway=doorway)
     async with (
         listening(create_app(settings), lifespan=True, connection=edge) as url,
-        httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as agent,
+        httpx.AsyncClient(base_url=url, timeout=30, trust_env=False, verify=_NO_CERTIFICATES) as agent,
     ):
         yield Running(url, agent, database)
 

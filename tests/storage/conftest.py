@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,16 +12,9 @@ from sqlalchemy import delete, update
 from storage.database import Database
 from storage.store import Store
 from storage.tables import counters, metadata
+from tests.databases import make_database
 from tests.postgres import Postgres
 from tests.storage.behind import behind
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated file to copy, for migrating is the dear part of opening."""
-    path = tmp_path_factory.mktemp("empty") / "rollouts.db"
-    Database.open(path).close()
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +39,7 @@ def emptied(postgres: Postgres, url: str) -> str:
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A URL. The SQLite file is `rollouts.db` in `tmp_path`, and so is what a PostgreSQL has in the working folder."""
     if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("empty_database"), tmp_path / "rollouts.db")
+        make_database(tmp_path / "rollouts.db")
         return f"sqlite:///{tmp_path / 'rollouts.db'}"
     monkeypatch.chdir(tmp_path)
     return emptied(request.getfixturevalue("postgres"), request.getfixturevalue("migrated_postgres"))

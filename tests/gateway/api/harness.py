@@ -29,6 +29,7 @@ from gateway.text_encoder import TokenizerUnavailable
 from gateway.upstream import NothingSent, Upstream
 from gateway.weights.parts import WeightParts
 from storage.store import Store
+from tests.databases import make_database
 
 STARTED = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
@@ -98,6 +99,7 @@ async def api(
     **settings: Any,
 ) -> AsyncIterator[Api]:
     told = load(environ={}, flags={"database": f"sqlite:///{tmp_path / 'rollouts.db'}", **settings})
+    make_database(tmp_path / "rollouts.db")
     store = Store.open(told.database, gateway_id="gateway-1")
     detector, tokenizers = Detector(), Tokenizers()
     known = Backends([Backend(BackendSettings.parse(each)) for each in backends], detector)
