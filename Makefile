@@ -18,11 +18,13 @@ check: .venv/.dev
 	$(BIN)/lint-imports
 
 # Faults on purpose, over and over, and a ledger of what is lost, doubled or wrong. COUNT is how often each; ONLY=D9
-# picks. docs/durability.md says what each does. As root, for a disk that is full needs a file system of its own.
+# picks; LANES are played side by side. docs/durability.md says what each does. As root, for a disk that is full needs a
+# file system of its own.
 COUNT ?= 100
+LANES ?= 4
 ONLY ?=
 faults: .venv/.dev
-	$(BIN)/python -m tests.faults --count $(COUNT) --only "$(ONLY)" $(ARGS)
+	$(BIN)/python -m tests.faults --count $(COUNT) --lanes $(LANES) --only "$(ONLY)" $(ARGS)
 
 # Forty scripted backends, three hundred agents, and an operator who has no quiet minute; held against what is promised.
 # GATEWAYS=2 share a PostgreSQL that is started for it. docs/operations.md has what was tried.

@@ -25,8 +25,8 @@ import numpy as np
 
 from adapters.schema import Choice, RecordedRequest, Session, Trace, Usage
 from adapters.token_ids import TokenIds
-from storage.database import Database
 from storage.ids import new_id
+from storage.opening import open_database
 from storage.records import TraceQuery
 from storage.store import Store
 
@@ -178,7 +178,7 @@ async def read_all(path: Path, session_id: str, cost: Cost) -> int:
 
 def empty_bytes(path: Path) -> int:
     """Of a database with nothing in it."""
-    Database.open(path).close()
+    open_database(path).close()
     return path.stat().st_size
 
 

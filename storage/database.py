@@ -17,7 +17,6 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.sql.dml import UpdateBase
 
-from storage.durability import DEFAULT_DURABILITY, Durability
 from storage.errors import Unavailable
 from storage.pause import Pause
 from storage.statements import Question, Statement
@@ -46,14 +45,6 @@ class Database(ABC):
         self._readers: Final = readers
         self._writers: Final = writers
         self._pause: Final = Pause()
-
-    @staticmethod
-    def open(place: str | Path, durability: Durability = DEFAULT_DURABILITY) -> Database:
-        """By URL, or by the file of a path. Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
-        # Here, because they build on this class.
-        from storage.opening import open_database
-
-        return open_database(place, durability)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from storage.database import Database
-from storage.durability import Durability
+from storage.durability import DEFAULT_DURABILITY, Durability
 from storage.errors import CannotOpen
 from storage.location import file_of, is_postgres, postgres_of, shown
 from storage.sqlite import SqliteDatabase
 
 
-def open_database(place: str | Path, durability: Durability) -> Database:
-    """Raises CannotOpen, SchemaNewer, AlreadyServed."""
+def open_database(place: str | Path, durability: Durability = DEFAULT_DURABILITY) -> Database:
+    """By URL, or by the file of a path. Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
     if isinstance(place, Path):
         return SqliteDatabase.at(place, durability)
     if not is_postgres(place):

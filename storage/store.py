@@ -23,6 +23,7 @@ from storage.jobs import Command
 from storage.keys import Keys
 from storage.looks import Looks
 from storage.offers import Offers
+from storage.opening import open_database
 from storage.overlay import Overlay
 from storage.recording import Recording
 from storage.records import (
@@ -104,7 +105,7 @@ class Store:
         What gateways that died left `running` becomes `interrupted`, and what they left in the spool's folder is
         brought in. Raises CannotOpen, SchemaNewer, AlreadyServed.
         """
-        database = Database.open(place, durability)
+        database = open_database(place, durability)
         try:
             return cls.start(
                 database, gateway_id=gateway_id, spool=spool, durability=durability, queue_bytes=queue_bytes

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from storage.database import Database
+from storage.opening import open_database
 
 
 def make_database(path: Path) -> None:
@@ -19,5 +19,5 @@ def make_database(path: Path) -> None:
 def _empty() -> bytes:
     with TemporaryDirectory(prefix="rollouts-empty-") as folder:
         path = Path(folder) / "rollouts.db"
-        Database.open(path).close()
+        open_database(path).close()
         return path.read_bytes()

@@ -24,6 +24,7 @@ from storage.audit import Action
 from storage.database import Database
 from storage.errors import AlreadyServed, StorageError
 from storage.keys import KeyQuery, StoredKey
+from storage.opening import open_database
 
 BY: Final = "command"
 """What the audit log calls whoever has the database."""
@@ -144,7 +145,7 @@ def _writing(url: str) -> Iterator[Connection]:
 def _opened(url: str) -> Iterator[Database]:
     """Raises CommandFailed."""
     try:
-        database = Database.open(url)
+        database = open_database(url)
     except AlreadyServed as exc:
         raise CommandFailed(
             f"{exc} Or ask that gateway itself, at its own address: --url http://127.0.0.1:9090"

@@ -1,6 +1,7 @@
-"""`make faults`: every scenario in its long form, one after the other, as a table; exit status 1 if one is not clean.
+"""`make faults`: every scenario in its long form, as a table; exit status 1 if one is not clean.
 
-`COUNT` is how often each does its fault, `ONLY` picks rows (`D9`) or scenarios (`kills`), with commas between.
+`COUNT` is how often each does its fault, `ONLY` picks rows (`D9`) or scenarios (`kills`), with commas between. Most
+wait most of the time, so `LANES` are played side by side, each scenario in a process of its own, the longest first.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import json
 import logging
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,19 +37,48 @@ def main() -> int:
     if not chosen:
         print(f"No scenario is called {told.only!r}: {', '.join(each.name for each in SCENARIOS)}", file=sys.stderr)
         return 2
-    tallies: list[Tally] = []
-    for scenario in chosen:
-        tally = _run(scenario, told.count)
-        tallies.append(tally)
+    started = time.monotonic()
+    played = _side_by_side(chosen, told.count, told.lanes) if len(chosen) > 1 else _alone(chosen[0], told.count)
+    tallies: dict[Scenario, Tally] = {}
+    for scenario, tally in played:
+        tallies[scenario] = tally
         print(
             f"{tally.row:4} {'clean' if tally.clean else 'NOT CLEAN':9} {tally.seconds:6.1f} s  {tally.name}",
             flush=True,
         )
         for complaint in tally.complaints():
             print(f"     {complaint}", flush=True)
-        _write(told.json, told.count, tallies)
-    print(f"\n{_headline(told.count)}\n\n{markdown(tallies)}")
-    return 0 if all(tally.clean for tally in tallies) else 1
+        in_order = [tallies[each] for each in chosen if each in tallies]
+        _write(told.json, told.count, in_order)
+    minutes = (time.monotonic() - started) / 60
+    print(f"\n{_headline(told.count)}, {minutes:.0f} minutes in all\n\n{markdown(in_order)}")
+    return 0 if all(tally.clean for tally in in_order) else 1
+
+
+def _alone(scenario: Scenario, count: int) -> Iterator[tuple[Scenario, Tally]]:
+    yield scenario, _run(scenario, count)
+
+
+def _side_by_side(chosen: Sequence[Scenario], count: int, lanes: int) -> Iterator[tuple[Scenario, Tally]]:
+    """As they end, each by a program like this one."""
+    with ThreadPoolExecutor(lanes) as pool:
+        ending = {
+            pool.submit(_in_its_own_process, scenario, count): scenario
+            for scenario in sorted(chosen, key=lambda each: each.takes, reverse=True)
+        }
+        for ended in as_completed(ending):
+            yield ending[ended], ended.result()
+
+
+def _in_its_own_process(scenario: Scenario, count: int) -> Tally:
+    with tempfile.TemporaryDirectory(prefix="rollouts-tally-") as folder:
+        told = Path(folder) / "tally.json"
+        command = [sys.executable, "-m", "tests.faults", "--count", str(count), "--only", f"={scenario.name}"]
+        ran = subprocess.run([*command, "--json", str(told)], capture_output=True, text=True, check=False)
+        if not told.exists():
+            return Tally(scenario.row, scenario.name, broken=[f"not played to its end: {ran.stderr[-2000:]}"])
+        (tally,) = json.loads(told.read_text())["scenarios"]
+    return Tally.of(tally)
 
 
 def _run(scenario: Scenario, count: int) -> Tally:
@@ -78,6 +110,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--only", default="")
+    parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--json", type=Path, help="Written anew after each scenario.")
     return parser.parse_args()
 

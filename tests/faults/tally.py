@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from tests.faults.ledger import Findings
 
@@ -48,6 +48,11 @@ class Tally:
 
     def json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """One that was told as `json`."""
+        return cls(**{**told, "findings": Findings(**told["findings"])})
 
 
 _HEAD = ("no.", "what happens", "count", "lost", "dup", "wrong", "broken", "s", "also seen")

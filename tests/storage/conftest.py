@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import delete, update
 
-from storage.database import Database
+from storage.opening import open_database
 from storage.store import Store
 from storage.tables import counters, metadata
 from tests.databases import make_database
@@ -21,7 +21,7 @@ from tests.storage.behind import behind
 def migrated_postgres(postgres: Postgres) -> str:
     """The URL of a migrated database that tests use one after the other, for to make one takes 50 times as long."""
     url = postgres.database()
-    Database.open(url).close()
+    open_database(url).close()
     return url
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from storage.checkpoints import Checkpoints
 from storage.database import Database
+from storage.opening import open_database
 
 
 def write(database: Database, marker: str) -> None:
@@ -16,7 +17,7 @@ def write(database: Database, marker: str) -> None:
 
 def test_what_is_committed_moves_into_the_file_while_it_is_open(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    database = Database.open(path)
+    database = open_database(path)
     checkpoints = Checkpoints(database, every_bytes=100)
     write(database, "first-marker")
     checkpoints.committed(99)
@@ -30,7 +31,7 @@ def test_what_is_committed_moves_into_the_file_while_it_is_open(tmp_path: Path) 
 
 def test_a_long_log_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    database = Database.open(path)
+    database = open_database(path)
     checkpoints = Checkpoints(database, every_bytes=1, long_log_pages=0)
     write(database, "first-marker")
     checkpoints.committed(1)
@@ -43,7 +44,7 @@ def test_a_long_log_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_reader_who_takes_long_does_not_stop_writing_or_reading(tmp_path: Path) -> None:
-    database = Database.open(tmp_path / "a.db")
+    database = open_database(tmp_path / "a.db")
     checkpoints = Checkpoints(database, every_bytes=1, long_log_pages=0)
     with database.read() as reader:
         assert reader.scalar(text("SELECT count(*) FROM tombstones")) == 0

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.schema import SessionStatus
-from storage.database import Database
 from storage.errors import ClaimAcknowledged, ClaimError, ClaimExpired, ClaimNotFound
 from storage.ids import new_id
 from storage.offers import Offers
+from storage.opening import open_database
 from storage.records import Claim, ClaimRequest, EndedQuery, Unit
 from storage.store import Store
 from tests.storage.examples import NOON, session
@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def store(place: str, tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
-    store = Store.start(Database.open(place), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock)
+    store = Store.start(open_database(place), gateway_id="gateway-1", spool=tmp_path / "spool", clock=clock)
     yield store
     await store.close()
 

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select
 
 from adapters.schema import Trace
 from storage import codec, gateways
-from storage.database import Database
+from storage.opening import open_database
 from storage.tables import gateways as gateway_rows
 from storage.tables import traces
 from tests.storage.examples import NOON, call
@@ -18,7 +18,7 @@ def row(trace: Trace) -> dict[str, object]:
 
 
 def test_only_the_calls_of_silent_gateways_are_interrupted(place: str) -> None:
-    database = Database.open(place)
+    database = open_database(place)
     with database.write_connection() as db, db.begin():
         gateways.beat(database, db, "silent", 0, NOON - timedelta(seconds=31))
         gateways.beat(database, db, "alive", 3, NOON - timedelta(seconds=60))
@@ -40,7 +40,7 @@ def test_only_the_calls_of_silent_gateways_are_interrupted(place: str) -> None:
 
 
 def test_who_starts_alone_interrupts_all_and_keeps_the_spools_that_are_not_drained(tmp_path: Path) -> None:
-    database = Database.open(tmp_path / "a.db")
+    database = open_database(tmp_path / "a.db")
     with database.write_connection() as db, db.begin():
         gateways.beat(database, db, "drained", 0, NOON)
         gateways.beat(database, db, "spooling", 2, NOON)

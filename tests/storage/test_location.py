@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.database import Database
 from storage.errors import CannotOpen
 from storage.location import check_place, file_of
+from storage.opening import open_database
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_names_none_is_refused_with_the_right_form(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CannotOpen) as caught:
-        Database.open(url)
+        open_database(url)
     assert says in str(caught.value)
     assert "hunter2" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -60,7 +60,7 @@ def test_what_names_none_is_refused_with_the_right_form(
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(CannotOpen, match=f"there is no folder {tmp_path}/missing; make it first"):
-        Database.open(tmp_path / "missing" / "a.db")
+        open_database(tmp_path / "missing" / "a.db")
 
 
 def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
     db.close()
     before = path.read_bytes()
     with pytest.raises(CannotOpen, match=r"the tables alembic_version, books, sessions ….*a file of its own"):
-        Database.open(path)
+        open_database(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -79,7 +79,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
 def test_an_empty_file_and_our_own_are_taken(tmp_path: Path) -> None:
     path = tmp_path / "a #100%?.db"
     path.touch()
-    Database.open(path).close()
+    open_database(path).close()
     check_place(path)
-    Database.open(path).close()
+    open_database(path).close()
     assert {each.name for each in tmp_path.iterdir()} == {path.name, f"{path.name}.lock"}

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, MetaData, Table, insert, select, text
 
 from adapters.schema import Session
 from adapters.token_ids import TokenIds
-from storage.database import Database
 from storage.keys import StoredKey
 from storage.migrate import migrate, revisions
+from storage.opening import open_database
 from storage.parents import unpack
 from storage.records import EndedQuery, StoredBackend
 from storage.store import Store
@@ -203,7 +203,7 @@ async def test_a_database_of_an_earlier_revision_goes_on(nothing: str, tmp_path:
             db.execute(insert(present[name]), [*rows])
         # A counter more is no row of anyone's.
         counts = _counts(db, [name for name in present if name not in (*upgrade.gone, "counters")])
-    database = Database.open(nothing)
+    database = open_database(nothing)
     with database.read() as db:
         assert _counts(db, list(counts)) == counts
     store = Store.start(database, gateway_id="gateway-1", spool=tmp_path / "spool")

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import Table, func, insert, select
 
 from storage import prune
-from storage.database import Database
 from storage.errors import SessionDeleted
+from storage.opening import open_database
 from storage.prune import CLAIMS_KEPT, TOMBSTONES_KEPT, PruneQuery, stored_bytes
 from storage.records import ClaimRequest, TraceQuery
 from storage.sizes import RunSize, added, weigh
@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def opened(place: str, now: datetime = NOON) -> AsyncIterator[Store]:
-    store = Store.start(Database.open(place), gateway_id="gateway-1", clock=lambda: now)
+    store = Store.start(open_database(place), gateway_id="gateway-1", clock=lambda: now)
     yield store
     await store.close()
 
@@ -210,7 +210,7 @@ async def test_when_the_time_is_up_it_says_that_there_is_more(store: Store) -> N
 
 
 async def test_what_deleted_sessions_leave_behind_goes_when_nobody_can_ask_for_it(place: str) -> None:
-    database = Database.open(place)
+    database = open_database(place)
     with database.write_connection() as db, db.begin():
         for name, age in (("a", TOMBSTONES_KEPT + DAY), ("b", TOMBSTONES_KEPT - DAY)):
             db.execute(insert(tombstones), {"session_id": name, "deleted_at": NOON - age})
@@ -297,7 +297,7 @@ async def test_a_file_that_was_not_made_to_shrink_is_written_anew(tmp_path: Path
     db.execute("CREATE TABLE alembic_version (version_num TEXT)")
     db.execute("DROP TABLE alembic_version")
     db.close()
-    database = Database.open(path)
+    database = open_database(path)
     assert isinstance(database, SqliteDatabase)
     with database.write_connection() as connection, connection.begin():
         connection.exec_driver_sql("CREATE TABLE t (b BLOB)")

@@ -9,13 +9,14 @@ from sqlalchemy.exc import IntegrityError
 from storage import sessions as session_rows
 from storage.database import Database
 from storage.errors import Unavailable
+from storage.opening import open_database
 from storage.tables import sessions
 from tests.storage.examples import session
 
 
 @pytest.fixture
 def database(place: str) -> Iterator[Database]:
-    database = Database.open(place)
+    database = open_database(place)
     yield database
     database.close()
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from storage.errors import Unavailable
-from storage.sqlite import SqliteDatabase
+from storage.opening import open_database
 from storage.transactions import Transactions
 
 
@@ -20,7 +20,7 @@ def test_a_reason_is_one_line_of_what_the_driver_says(tmp_path: Path) -> None:
         words = sqlite3.OperationalError("database is locked\n\tIs another program writing?")
         raise OperationalError("INSERT", {}, words) from words
 
-    database = SqliteDatabase.open(tmp_path / "rollouts.db")
+    database = open_database(tmp_path / "rollouts.db")
     transactions = Transactions(database)
     with pytest.raises(Unavailable, match=r"can't be written: database is locked$"):
         transactions.run(refused)

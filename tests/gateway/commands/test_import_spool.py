@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage.database import Database
+from storage.opening import open_database
 from storage.store import Store
 from tests.storage.examples import call
 from tests.storage.test_outages import locked
@@ -42,7 +42,7 @@ def test_what_was_imported_and_what_was_not_is_said_and_the_exit_status_tells(tm
     status, _, complaint = _import(tmp_path / "a.db-spool", tmp_path / "b.db")
     assert status == 2
     assert complaint.startswith("rollout-gateway: there is no file")  # A typo moves nothing anywhere.
-    Database.open(tmp_path / "b.db").close()
+    open_database(tmp_path / "b.db").close()
     status, told, complaint = _import(tmp_path / "a.db-spool", tmp_path / "b.db")
     assert "1 traces imported, 0 were there already, 0 dropped (their sessions were deleted), 1 refused." in told
     assert status == 1

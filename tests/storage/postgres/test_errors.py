@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from storage.database import Database
 from storage.errors import Unavailable
+from storage.opening import open_database
 from storage.tables import counters
 from storage.transactions import Transactions
 from tests.postgres import Postgres
@@ -21,7 +22,7 @@ from tests.storage.conftest import on_postgres
 
 @pytest.fixture
 def database(place: str) -> Iterator[Database]:
-    database = Database.open(place)
+    database = open_database(place)
     yield database
     database.close()
 
@@ -86,7 +87,7 @@ def test_who_has_to_give_way_tries_again_at_once(database: Database, sqlstate: s
 
 
 def test_a_server_that_ends_in_the_midst_is_trouble(own_postgres: Postgres) -> None:
-    database = Database.open(own_postgres.database())
+    database = open_database(own_postgres.database())
     transactions = Transactions(database)
 
     def work(db: Connection) -> Any:

@@ -12,8 +12,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from storage.database import Database
 from storage.errors import CannotOpen, SchemaNewer
+from storage.opening import open_database
 from storage.tables import metadata
 from tests.postgres import GUARDED, Postgres
 from tests.storage.behind import behind
@@ -21,7 +21,7 @@ from tests.storage.behind import behind
 
 def test_the_migrations_make_the_tables_that_the_program_names(postgres: Postgres) -> None:
     url = postgres.database()
-    Database.open(url).close()
+    open_database(url).close()
     with behind(url) as db:
         assert compare_metadata(MigrationContext.configure(db), metadata) == []
         unsorted = db.execute(
@@ -36,12 +36,12 @@ def test_the_migrations_make_the_tables_that_the_program_names(postgres: Postgre
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_each_way_of_writing_the_url_opens_it(postgres: Postgres, scheme: str) -> None:
-    Database.open(postgres.database().replace("postgresql", scheme, 1)).close()
+    open_database(postgres.database().replace("postgresql", scheme, 1)).close()
 
 
 async def test_several_that_start_at_once_migrate_it_once(postgres: Postgres) -> None:
     url = postgres.database()
-    opened = await asyncio.gather(*(asyncio.to_thread(Database.open, url) for _ in range(6)))
+    opened = await asyncio.gather(*(asyncio.to_thread(open_database, url) for _ in range(6)))
     for database in opened:
         database.close()
     with behind(url) as db:
@@ -50,11 +50,11 @@ async def test_several_that_start_at_once_migrate_it_once(postgres: Postgres) ->
 
 def test_a_schema_newer_than_the_program_is_refused_and_left_alone(postgres: Postgres) -> None:
     url = postgres.database()
-    Database.open(url).close()
+    open_database(url).close()
     with behind(url) as db:
         db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(SchemaNewer, match=r"schema 9999.*newer rollout-gateway.*Start that version"):
-        Database.open(url)
+        open_database(url)
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def guarded(postgres: Postgres) -> str:
 
 def test_a_role_that_may_make_no_tables_is_told_which_right_it_lacks(guarded: str) -> None:
     with pytest.raises(CannotOpen, match=f"the role {GUARDED} may not .*GRANT CREATE, USAGE ON SCHEMA public TO"):
-        Database.open(guarded)
+        open_database(guarded)
 
 
 def test_a_wrong_password_is_said_and_never_shown(guarded: str) -> None:
     with pytest.raises(CannotOpen, match="password authentication failed") as caught:
-        Database.open(guarded.replace("hunter2", "hunter3"))
+        open_database(guarded.replace("hunter2", "hunter3"))
     said: BaseException | None = caught.value
     while said is not None:
         assert "hunter3" not in str(said)
@@ -82,17 +82,17 @@ def test_a_wrong_password_is_said_and_never_shown(guarded: str) -> None:
 
 def test_a_database_that_is_not_there_is_said(postgres: Postgres) -> None:
     with pytest.raises(CannotOpen, match=r'127.0.0.1.*database "nothing" does not exist'):
-        Database.open(postgres.url("nothing"))
+        open_database(postgres.url("nothing"))
 
 
 def test_a_server_that_is_not_there_is_said() -> None:
     with pytest.raises(CannotOpen, match=r"postgresql://127.0.0.1:1/name can't be opened: .*[Rr]efused"):
-        Database.open("postgresql://user:hunter2@127.0.0.1:1/name")
+        open_database("postgresql://user:hunter2@127.0.0.1:1/name")
 
 
 def test_an_option_that_the_driver_does_not_know_is_said() -> None:
     with pytest.raises(CannotOpen, match=r"can't be opened: .*no_such_option"):
-        Database.open("postgresql://user@127.0.0.1:1/name?no_such_option=1")
+        open_database("postgresql://user@127.0.0.1:1/name?no_such_option=1")
 
 
 def test_a_database_that_can_not_hold_every_text_is_refused(postgres: Postgres) -> None:
@@ -100,7 +100,7 @@ def test_a_database_that_can_not_hold_every_text_is_refused(postgres: Postgres) 
         "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     )
     with pytest.raises(CannotOpen, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
-        Database.open(postgres.url("latin"))
+        open_database(postgres.url("latin"))
 
 
 def test_without_its_driver_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,14 +108,14 @@ def test_without_its_driver_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(CannotOpen, match=r"needs PostgreSQL's driver .*pip install 'rollout-gateway\[postgres\]'") as e:
-        Database.open("postgresql://user:hunter2@host/name")
+        open_database("postgresql://user:hunter2@host/name")
     assert "hunter2" not in str(e.value)
-    Database.open(tmp_path / "a.db").close()
+    open_database(tmp_path / "a.db").close()
 
 
 def test_what_a_url_says_of_the_connection_counts(postgres: Postgres) -> None:
     url = postgres.database()
-    database = Database.open(f"{url}?application_name=mine")
+    database = open_database(f"{url}?application_name=mine")
     with database.read() as db:
         assert db.scalar(text("SELECT current_setting('application_name')")) == "mine"
     database.close()

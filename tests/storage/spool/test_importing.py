@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.database import Database
 from storage.errors import CannotOpen
+from storage.opening import open_database
 from storage.records import TraceQuery
 from storage.spool.importing import Imported, SpoolInUse, import_spool
 from storage.store import Store
@@ -44,7 +44,7 @@ def damage(spool: Path) -> None:
 
 
 def imported(spool: Path, place: str) -> Imported:
-    database = Database.open(place)
+    database = open_database(place)
     try:
         return import_spool(spool, database)
     finally:
