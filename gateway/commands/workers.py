@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from gateway.commands.errors import CommandFailed
-from gateway.commands.serve import announced, log, serve_on
+from gateway.commands.listening import announced
+from gateway.commands.process import log, serve_on
 from gateway.commands.supervisor import Supervisor, Tell
 from gateway.settings import Settings
 

@@ -13,7 +13,8 @@ import pytest
 from pydantic import SecretStr
 from starlette.types import Receive, Scope, Send
 
-from gateway.commands.serve import CannotServe, listen, run, url_of
+from gateway.commands.listening import CannotServe, listen, url_of
+from gateway.commands.serve import run
 from gateway.settings import Settings
 from storage.errors import CannotOpen
 
