@@ -5,7 +5,9 @@ An engine tells a prompt of 32,000 ids as 160 KB of text, which takes longer to 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from msgspec import Raw
@@ -16,6 +18,7 @@ ReadIds: TypeAlias = Callable[[Raw], TokenIds]
 """Reads the JSON text of a list of ids. Raises ValueError for anything else."""
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
+_IDLE_S: Final = 300.0
 
 
 class ToldPrompt:
@@ -54,29 +57,41 @@ class ToldPrompt:
         return ids + TokenIds.from_json(Raw(b"[" + rest[1:])) if rest[:1] == b"," and ids else None
 
 
-class ToldPrompts:
-    """The sessions whose prompts were read last, as many as fit. For one thread."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    prompt: ToldPrompt
+    size: int
+    at: float
 
-    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+
+class ToldPrompts:
+    """The sessions whose prompts were read in the last minutes, as many as fit. For one thread."""
+
+    def __init__(self, max_bytes: int = _MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_bytes = max_bytes
+        self._clock = clock
         self._bytes = 0
-        # Dictionaries for their order: the session that was kept last stands at the end.
-        self._kept: dict[str, tuple[ToldPrompt, int]] = {}
+        # A dictionary for its order: the session that was kept last stands at the end.
+        self._kept: dict[str, _Kept] = {}
 
     def of(self, session_id: str) -> ToldPrompt:
         """To read with, and to keep afterwards."""
         kept = self._kept.get(session_id)
-        return ToldPrompt() if kept is None else kept[0]
+        return ToldPrompt() if kept is None else kept.prompt
 
     def keep(self, session_id: str, prompt: ToldPrompt) -> None:
         self._forget(session_id)
-        size = len(prompt)
-        if size:
-            self._kept[session_id] = prompt, size
+        now = self._clock()
+        if size := len(prompt):
+            self._kept[session_id] = _Kept(prompt, size, now)
             self._bytes += size
-        while self._bytes > self._max_bytes:
+        while self._kept and (self._bytes > self._max_bytes or self._first().at < now - _IDLE_S):
             self._forget(next(iter(self._kept)))
 
+    def _first(self) -> _Kept:
+        return next(iter(self._kept.values()))
+
     def _forget(self, session_id: str) -> None:
-        _, size = self._kept.pop(session_id, (None, 0))
-        self._bytes -= size
+        kept = self._kept.pop(session_id, None)
+        if kept is not None:
+            self._bytes -= kept.size

@@ -75,6 +75,23 @@ def test_sessions_have_prompts_of_their_own() -> None:
     assert prompts.of("two") is not one
 
 
+def test_what_was_not_asked_for_in_five_minutes_is_forgotten() -> None:
+    now = [0.0]
+    prompts = ToldPrompts(clock=lambda: now[0])
+    kept = {}
+    for name, at in (("one", 0.0), ("two", 100.0), ("one", 200.0), ("three", 401.0)):
+        now[0] = at
+        kept[name] = prompts.of(name)
+        kept[name](Raw(b"[1,2,3]"))
+        prompts.keep(name, kept[name])
+    assert prompts.of("one") is kept["one"]
+    assert prompts.of("two") is not kept["two"]
+    now[0] = 501.0
+    prompts.keep("three", kept["three"])
+    assert prompts.of("one") is not kept["one"]
+    assert prompts.of("three") is kept["three"]
+
+
 def test_what_does_not_fit_is_forgotten_from_the_oldest_on() -> None:
     prompts = ToldPrompts(max_bytes=45)
     kept = {}
