@@ -5,6 +5,8 @@ Without I/O. The caller holds back what it must (`Piece.ends`) and decides what 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -81,6 +83,8 @@ class AnswerReader:
         self._decoder = SSEDecoder(max_event)
         self._fold = Fold(self._adapter.shape.rules, plan.request.expected_choices)
         self._stripper = Stripper(plan, self._adapter.shape)
+        # No method of its own, or an answer that is done with would wait for the garbage collector, with all it holds.
+        self._open: Callable[[bytes], Chunk] = partial(self._adapter.open_chunk, plan=plan)
         # Deltas are made of each chunk by itself.
         self._moulds = None if typed else Moulds(self._fold, self._stripper, self._open)
         self._speaks = relays
@@ -176,9 +180,6 @@ class AnswerReader:
             told = ()
         ends = self._fold.finished
         return Piece(client, told, ends, self._spoken) if client or told or ends or begins else None
-
-    def _open(self, data: bytes) -> Chunk:
-        return self._adapter.open_chunk(data, self._plan)
 
     def _piece(self, event: Event, block: bytes = b"") -> Piece | None:
         data = event.data

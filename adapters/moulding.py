@@ -139,28 +139,34 @@ def _goes_on(chunk: Chunk) -> bool:
 
 def _leaves(data: bytes, folding: Folding) -> Iterator[Leaf]:
     """The values of a chunk in the order of its text. What folds member by member is looked into. Raises ValueError."""
-    at = 0
+    return _Walk(data, folding).leaves((), open_object(data), folding.root)
 
-    def walk(path: Path, fields: Mapping[str, Raw], folded: Members) -> Iterator[Leaf]:
-        nonlocal at
+
+class _Walk:
+    """Through a chunk's text, from its begin to its end."""
+
+    def __init__(self, data: bytes, folding: Folding) -> None:
+        self._data = data
+        self._folding = folding
+        self._at = 0
+
+    def leaves(self, path: Path, fields: Mapping[str, Raw], folded: Members) -> Iterator[Leaf]:
         for name, raw in fields.items():
             key = msgspec.json.encode(name)
-            at = data.index(bytes(raw), data.index(key, at) + len(key))
+            self._at = self._data.index(bytes(raw), self._data.index(key, self._at) + len(key))
             here = (*path, name)
             member = folded.member(name)
             if here == ("choices",):
                 [choice] = open_objects(raw)
-                yield from walk(here, choice, folding.choice)
+                yield from self.leaves(here, choice, self._folding.choice)
             elif here == ("choices", "delta") and told(raw):
-                yield from walk(here, open_object(raw), folding.delta)
+                yield from self.leaves(here, open_object(raw), self._folding.delta)
             elif isinstance(member, Members) and told(raw):
-                yield from walk(here, open_object(raw), member)
+                yield from self.leaves(here, open_object(raw), member)
             else:
                 said_once = member is None or member.settled or isinstance(member, First)
-                yield Leaf(here, raw, at, told(raw) and not said_once)
-                at += len(raw)
-
-    return walk((), open_object(data), folding.root)
+                yield Leaf(here, raw, self._at, told(raw) and not said_once)
+                self._at += len(raw)
 
 
 def _around(data: bytes, slots: Sequence[Leaf]) -> list[bytes]:
@@ -183,26 +189,28 @@ def _made_up(slot: int, raw: Raw) -> Raw:
 def _targets(chunk: Chunk, opened: Chunk, folding: Folding, made_up: Values) -> Iterator[Target]:
     """What each slot's value is to be folded into. Raises _Unlike."""
     slots = {bytes(raw): slot for slot, raw in enumerate(made_up)}
-
-    def walk(fields: Mapping[str, Raw], true: Mapping[str, Raw], folded: Members) -> Iterator[Target]:
-        if list(fields) != list(true):
-            raise _Unlike
-        for name, raw in fields.items():
-            member = folded.member(name)
-            if raw == true[name] == NULL or (member is not None and member.settled):
-                continue
-            if isinstance(member, Members) and told(true[name]):
-                yield from walk(open_object(raw), open_object(true[name]), member)
-            elif isinstance(member, ByColumn) and (slot := slots.get(bytes(raw))) is not None:
-                yield slot, member
-            elif not isinstance(member, First) or raw != true[name]:
-                raise _Unlike
-
     [before], [choice] = chunk.choices, opened.choices
-    yield from walk(opened.root, chunk.root, folding.root)
-    yield from walk(choice.fields, before.fields, folding.choice)
-    yield from walk(choice.delta or {}, before.delta or {}, folding.delta)
-    yield from walk(choice.beside, before.beside, folding.beside)
+    yield from _targets_in(opened.root, chunk.root, folding.root, slots)
+    yield from _targets_in(choice.fields, before.fields, folding.choice, slots)
+    yield from _targets_in(choice.delta or {}, before.delta or {}, folding.delta, slots)
+    yield from _targets_in(choice.beside, before.beside, folding.beside, slots)
+
+
+def _targets_in(
+    fields: Mapping[str, Raw], true: Mapping[str, Raw], folded: Members, slots: Mapping[bytes, int]
+) -> Iterator[Target]:
+    if list(fields) != list(true):
+        raise _Unlike
+    for name, raw in fields.items():
+        member = folded.member(name)
+        if raw == true[name] == NULL or (member is not None and member.settled):
+            continue
+        if isinstance(member, Members) and told(true[name]):
+            yield from _targets_in(open_object(raw), open_object(true[name]), member, slots)
+        elif isinstance(member, ByColumn) and (slot := slots.get(bytes(raw))) is not None:
+            yield slot, member
+        elif not isinstance(member, First) or raw != true[name]:
+            raise _Unlike
 
 
 def _client(kept: bytes, made_up: Values) -> Form:
