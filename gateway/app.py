@@ -173,7 +173,7 @@ async def opened(
         if store.shared:
 
             async def ask() -> tuple[StoredBackend, ...]:
-                stored = await patience.wait_for(store.backends)
+                stored = await patience.wait_for(store.backends.every)
                 # The version that was told with one that is new stands there by now.
                 await weights.following.refresh()
                 return stored

@@ -30,7 +30,7 @@ class Tokenizers(Protocol):
 async def known_backends(settings: Settings, store: Store, environ: Mapping[str, str]) -> list[Backend]:
     """Of two with one name the configuration's counts."""
     backends = {named.name: Backend(named) for named in settings.backends}
-    for stored in await store.backends():
+    for stored in await store.backends.every():
         known = backends.get(stored.name)
         if known is not None:
             heed(known, stored)

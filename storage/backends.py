@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from dataclasses import asdict
+from functools import partial
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from storage.records import StoredBackend
 from storage.tables import backends, sessions
+from storage.upkeep import Read, Write
+
+
+class Backends:
+    """A store's backends, for one event loop."""
+
+    def __init__(self, read: Read, write: Write) -> None:
+        self._read = read
+        self._write = write
+
+    def every(self) -> Awaitable[tuple[StoredBackend, ...]]:
+        """By name."""
+        return self._read(every)
+
+    def put(self, backend: StoredBackend) -> Awaitable[None]:
+        """Add it, or replace the one of its name."""
+        return self._write(None, partial(put, backend=backend))
+
+    def change(self, backend: StoredBackend, changed: Collection[str]) -> Awaitable[bool]:
+        """Write these fields of it. False where it was removed; one of the configuration is written all the same."""
+        return self._write(None, partial(change, backend=backend, changed=changed))
+
+    def remove(self, name: str) -> Awaitable[bool]:
+        """False: there is none of that name."""
+        return self._write(None, partial(remove, name=name))
+
+    def open_sessions(self, name: str) -> Awaitable[int]:
+        """How many sessions have this backend and have not ended."""
+        return self._read(open_sessions, name)
 
 
 def every(db: Connection) -> tuple[StoredBackend, ...]:

@@ -11,19 +11,56 @@ their ids. SQLite, with its one writer, needs none of that and does none of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from storage.errors import ClaimAcknowledged, ClaimExpired, ClaimNotFound
 from storage.ids import new_id
-from storage.offers import Units, still_free
+from storage.offers import Offers, Units, still_free
 from storage.records import Claim, ClaimRequest
 from storage.tables import AnyRow, claims, deliveries, sessions
+from storage.upkeep import Read, Write
 
 _c: Final = sessions.c
+
+
+class Claims:
+    """A store's claims, for one event loop."""
+
+    def __init__(self, read: Read, write: Write, clock: Callable[[], datetime]) -> None:
+        self._read = read
+        self._write = write
+        self._clock = clock
+        self._offers = Offers()
+
+    async def take(self, request: ClaimRequest) -> Claim | None:
+        """What has ended and nobody of this consumer has; None where there is nothing now."""
+        while units := await self._read(self._offers.find, request, self._clock()):
+            claim = await self._write(None, partial(take, request=request, units=units, now=self._clock()))
+            if claim is not None:
+                return claim
+            # Others were faster, all of them; what they left is looked for anew.
+        return None
+
+    def get(self, claim_id: str) -> Awaitable[Claim]:
+        """Raises ClaimNotFound."""
+        return self._read(get, claim_id, self._clock())
+
+    def acknowledge(self, claim_id: str) -> Awaitable[Claim]:
+        """The consumer never gets these sessions again. Raises ClaimNotFound, ClaimExpired."""
+        return self._write(None, partial(acknowledge, claim_id=claim_id, now=self._clock()))
+
+    def release(self, claim_id: str) -> Awaitable[Claim]:
+        """Offer its sessions again. Raises ClaimNotFound, ClaimAcknowledged."""
+        return self._write(None, partial(release, claim_id=claim_id, now=self._clock()))
+
+    def extend(self, claim_id: str, lease_s: float) -> Awaitable[Claim]:
+        """Let its lease end so many seconds from now. Raises ClaimNotFound, ClaimExpired, ClaimAcknowledged."""
+        return self._write(None, partial(extend, claim_id=claim_id, lease_s=lease_s, now=self._clock()))
 
 
 def take(db: Connection, request: ClaimRequest, units: Units, now: datetime) -> Claim | None:

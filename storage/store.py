@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,21 +14,20 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 from sqlalchemy import Connection
 
 from adapters.schema import Reward, Session, SessionStatus, Trace
-from storage import backends, claims, ended, gateways, groups, queries, repeats, sessions, usage
+from storage import ended, gateways, groups, queries, repeats, sessions, usage
 from storage.audit import Audit
+from storage.backends import Backends
+from storage.claims import Claims
 from storage.database import READERS, Database
 from storage.durability import DEFAULT_DURABILITY, Durability
 from storage.errors import SessionNotFound, TraceMissing, Unavailable
 from storage.jobs import Command
 from storage.keys import Keys
 from storage.looks import Looks
-from storage.offers import Offers
 from storage.opening import open_database
 from storage.overlay import Overlay
 from storage.recording import Recording
 from storage.records import (
-    Claim,
-    ClaimRequest,
     EndedQuery,
     GatewayHeard,
     Group,
@@ -37,7 +36,6 @@ from storage.records import (
     SessionChanges,
     SessionQuery,
     StoreCounts,
-    StoredBackend,
     TraceQuery,
 )
 from storage.upkeep import Upkeep
@@ -83,8 +81,9 @@ class Store:
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="storage-reader")
         self._looks = Looks(database, self._readers)
-        self._offers = Offers()
         self._clock = clock
+        self.backends = Backends(self._read, self._command)
+        self.claims = Claims(self._read, self._command, clock)
         self.upkeep = Upkeep(database, self._read, self._command, clock)
         self.keys = Keys(self._read, self._command, clock)
         self.audit = Audit(self._read, self._command)
@@ -228,35 +227,6 @@ class Store:
         """Raises BadCursor."""
         return await self._read(groups.page, query)
 
-    # Claims.
-
-    async def claim(self, request: ClaimRequest) -> Claim | None:
-        """What has ended and nobody of this consumer has; None where there is nothing now."""
-        while units := await self._read(self._offers.find, request, self._clock()):
-            take = partial(claims.take, request=request, units=units, now=self._clock())
-            claim = await self._command(None, take)
-            if claim is not None:
-                return claim
-            # Others were faster, all of them; what they left is looked for anew.
-        return None
-
-    async def find_claim(self, claim_id: str) -> Claim:
-        """Raises ClaimNotFound."""
-        return await self._read(claims.get, claim_id, self._clock())
-
-    async def acknowledge(self, claim_id: str) -> Claim:
-        """The consumer never gets these sessions again. Raises ClaimNotFound, ClaimExpired."""
-        return await self._command(None, partial(claims.acknowledge, claim_id=claim_id, now=self._clock()))
-
-    async def release(self, claim_id: str) -> Claim:
-        """Offer its sessions again. Raises ClaimNotFound, ClaimAcknowledged."""
-        return await self._command(None, partial(claims.release, claim_id=claim_id, now=self._clock()))
-
-    async def extend_claim(self, claim_id: str, lease_s: float) -> Claim:
-        """Let its lease end so many seconds from now. Raises ClaimNotFound, ClaimExpired, ClaimAcknowledged."""
-        extend = partial(claims.extend, claim_id=claim_id, lease_s=lease_s, now=self._clock())
-        return await self._command(None, extend)
-
     # Traces.
 
     async def traces(self, query: TraceQuery) -> Page[Trace]:
@@ -297,27 +267,6 @@ class Store:
             if page.next is None:
                 return tuple(found)
             query = replace(query, cursor=page.next)
-
-    # Backends.
-
-    async def backends(self) -> tuple[StoredBackend, ...]:
-        """Those that an administrator added, by name."""
-        return await self._read(backends.every)
-
-    async def add_backend(self, backend: StoredBackend) -> None:
-        """Add it, or replace the one of its name."""
-        await self._command(None, partial(backends.put, backend=backend))
-
-    async def change_backend(self, backend: StoredBackend, changed: Collection[str]) -> bool:
-        """Write these fields of it. False where it was removed; one of the configuration is written all the same."""
-        return await self._command(None, partial(backends.change, backend=backend, changed=changed))
-
-    async def open_sessions_of(self, name: str) -> int:
-        """How many sessions have this backend and have not ended."""
-        return await self._read(backends.open_sessions, name)
-
-    async def remove_backend(self, name: str) -> bool:
-        return await self._command(None, partial(backends.remove, name=name))
 
     # The store itself.
 

@@ -68,7 +68,7 @@ async def add_backend(body: NewBackend, request: Request, parts: Parts) -> Respo
         await parts.weights.introduce(backend, body.weight_version)
     parts.backends.add(backend)
     try:
-        await parts.store.add_backend(stored_of(backend))
+        await parts.store.backends.put(stored_of(backend))
     except StorageError:
         parts.backends.remove(backend.name)
         raise
@@ -131,7 +131,7 @@ async def remove_backend(name: BackendName, parts: Parts) -> None:
         await _set_state(parts, backend, "removed")
         return
     parts.backends.remove(name)
-    await parts.store.remove_backend(name)
+    await parts.store.backends.remove(name)
 
 
 @router.post("/{name:path}/probe", response_model=BackendStatus)
@@ -174,7 +174,7 @@ async def _set_state(parts: ApiParts, backend: Backend, state: BackendState) -> 
 async def _keep(parts: ApiParts, backend: Backend, changed: Collection[str], **values: object) -> None:
     """For the other gateways, and for after a restart. Raises UnknownBackend, StorageError."""
     row = replace(stored_of(backend), **values)  # type: ignore[arg-type]
-    if not await parts.store.change_backend(row, changed):
+    if not await parts.store.backends.change(row, changed):
         raise UnknownBackend(f"The backend `{backend.name}` was removed at another gateway.")
 
 
@@ -186,5 +186,5 @@ async def _status(parts: ApiParts, backend: Backend) -> BackendStatus:
     sessions = None
     if backend.state == "draining":
         with suppress(StorageError):  # What else there is to tell is wanted most just then.
-            sessions = await parts.store.open_sessions_of(backend.name)
+            sessions = await parts.store.backends.open_sessions(backend.name)
     return status_of(backend, parts.backends, open_sessions=sessions)

@@ -63,7 +63,7 @@ async def claim(body: NewClaim, request: Request, parts: Parts) -> Response:
     wanted = body.request()
 
     async def claimed() -> Page[Claim]:
-        made = await parts.store.claim(wanted)
+        made = await parts.store.claims.take(wanted)
         if made is not None:
             parts.sight.claim("made")
         return Page(() if made is None else (made,))
@@ -74,13 +74,13 @@ async def claim(body: NewClaim, request: Request, parts: Parts) -> Response:
 
 @router.get("/{claim_id}", response_model=Claim)
 async def read_claim(claim_id: ClaimId, parts: Parts) -> Response:
-    return json_answer(await parts.store.find_claim(claim_id))
+    return json_answer(await parts.store.claims.get(claim_id))
 
 
 @router.post("/{claim_id}/ack", response_model=Claim)
 async def acknowledge_claim(claim_id: ClaimId, parts: Parts) -> Response:
     """Have the sessions delivered for good. A 409 says that the lease ran out: somebody else may have them by now."""
-    told = await parts.store.acknowledge(claim_id)
+    told = await parts.store.claims.acknowledge(claim_id)
     parts.sight.claim("acknowledged")
     return json_answer(told)
 
@@ -88,7 +88,7 @@ async def acknowledge_claim(claim_id: ClaimId, parts: Parts) -> Response:
 @router.post("/{claim_id}/release", response_model=Claim)
 async def release_claim(claim_id: ClaimId, parts: Parts) -> Response:
     """Give the sessions back, to be offered again at once."""
-    told = await parts.store.release(claim_id)
+    told = await parts.store.claims.release(claim_id)
     parts.sight.claim("released")
     return json_answer(told)
 
@@ -96,4 +96,4 @@ async def release_claim(claim_id: ClaimId, parts: Parts) -> Response:
 @router.post("/{claim_id}/extend", response_model=Claim)
 async def extend_claim(claim_id: ClaimId, body: Extension, parts: Parts) -> Response:
     """Keep the sessions for so many seconds from now."""
-    return json_answer(await parts.store.extend_claim(claim_id, body.lease_s))
+    return json_answer(await parts.store.claims.extend(claim_id, body.lease_s))

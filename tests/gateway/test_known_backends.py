@@ -73,7 +73,7 @@ async def test_one_that_this_version_would_not_heed_is_left_out_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with api(tmp_path) as served:
-        await served.store.add_backend(StoredBackend("a", URL, engine="vllm", features=("given_up",)))
-        await served.store.add_backend(StoredBackend("b", URL))
+        await served.store.backends.put(StoredBackend("a", URL, engine="vllm", features=("given_up",)))
+        await served.store.backends.put(StoredBackend("b", URL))
     assert list(await known_after_restart(tmp_path)) == ["b"]
     assert "backend a, added over HTTP, is left out: feature 'given_up' of the engine vllm is unknown" in caplog.text

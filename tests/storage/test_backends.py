@@ -25,27 +25,27 @@ async def store(place: str) -> AsyncIterator[Store]:
 
 
 async def test_what_two_administrators_change_of_one_backend_both_stays(store: Store) -> None:
-    await store.add_backend(ADDED)
-    assert await store.change_backend(replace(ADDED, state="draining"), ["state"])
-    assert await store.change_backend(replace(ADDED, weight=0.5, models=("m",)), ["weight", "models"])
-    assert await store.backends() == (replace(ADDED, state="draining", weight=0.5, models=("m",)),)
+    await store.backends.put(ADDED)
+    assert await store.backends.change(replace(ADDED, state="draining"), ["state"])
+    assert await store.backends.change(replace(ADDED, weight=0.5, models=("m",)), ["weight", "models"])
+    assert await store.backends.every() == (replace(ADDED, state="draining", weight=0.5, models=("m",)),)
 
 
 async def test_one_that_was_removed_is_not_brought_back_by_a_change(store: Store) -> None:
-    assert not await store.change_backend(replace(ADDED, state="draining"), ["state"])
-    assert await store.backends() == ()
+    assert not await store.backends.change(replace(ADDED, state="draining"), ["state"])
+    assert await store.backends.every() == ()
 
 
 async def test_one_of_the_configuration_is_there_from_its_first_change_on(store: Store) -> None:
-    assert await store.change_backend(replace(CONFIGURED, state="draining"), ["state"])
-    assert await store.change_backend(replace(CONFIGURED, weight=3.0), ["weight"])
-    assert await store.backends() == (replace(CONFIGURED, state="draining", weight=3.0),)
+    assert await store.backends.change(replace(CONFIGURED, state="draining"), ["state"])
+    assert await store.backends.change(replace(CONFIGURED, weight=3.0), ["weight"])
+    assert await store.backends.every() == (replace(CONFIGURED, state="draining", weight=3.0),)
 
 
 async def test_the_sessions_of_a_backend_are_those_that_have_it_and_have_not_ended(store: Store) -> None:
     for session_id, backend in (("s1", "a"), ("s2", "a"), ("s3", "b"), ("s4", None)):
         await store.create_session(Session(session_id, NOW, backend=backend))
-    assert await store.open_sessions_of("a") == 2
+    assert await store.backends.open_sessions("a") == 2
     await store.finish_session("s1")
     await store.delete_session("s2")
-    assert await store.open_sessions_of("a") == 0
+    assert await store.backends.open_sessions("a") == 0

@@ -51,7 +51,7 @@ async def ended(store: Store, *names: str, status: SessionStatus = "finished", *
 
 
 async def claim(store: Store, **wanted: Any) -> Claim:
-    made = await store.claim(ClaimRequest(**wanted))
+    made = await store.claims.take(ClaimRequest(**wanted))
     assert made is not None
     return made
 
@@ -62,8 +62,8 @@ async def test_a_claim_gives_what_ended_first_and_nothing_that_another_has(store
     first, second = await claim(store, limit=2), await claim(store, limit=2)
     assert (first.session_ids, second.session_ids) == (("a", "b"), ("c",))
     assert (first.status, first.unit, first.group_ids) == ("held", "session", ())
-    assert await store.find_claim(first.claim_id) == first
-    assert await store.claim(ClaimRequest()) is None
+    assert await store.claims.get(first.claim_id) == first
+    assert await store.claims.take(ClaimRequest()) is None
 
 
 async def test_consumers_of_other_names_each_get_everything(store: Store) -> None:
@@ -74,14 +74,14 @@ async def test_consumers_of_other_names_each_get_everything(store: Store) -> Non
 
 async def test_what_was_acknowledged_is_never_offered_again(store: Store, clock: Clock) -> None:
     await ended(store, "a")
-    done = await store.acknowledge((await claim(store)).claim_id)
+    done = await store.claims.acknowledge((await claim(store)).claim_id)
     assert (done.status, done.session_ids) == ("acknowledged", ("a",))
     clock.advance(1000)
-    assert await store.claim(ClaimRequest()) is None
-    assert await store.acknowledge(done.claim_id) == done
+    assert await store.claims.take(ClaimRequest()) is None
+    assert await store.claims.acknowledge(done.claim_id) == done
     await store.finish_session("a")
-    assert await store.claim(ClaimRequest()) is None
-    for change in (store.release(done.claim_id), store.extend_claim(done.claim_id, 60)):
+    assert await store.claims.take(ClaimRequest()) is None
+    for change in (store.claims.release(done.claim_id), store.claims.extend(done.claim_id, 60)):
         with pytest.raises(ClaimAcknowledged):
             await change
 
@@ -91,16 +91,16 @@ async def test_a_late_ack_is_refused_though_nobody_else_has_come(store: Store, c
     late = await claim(store, limit=2, lease_s=60)
     clock.advance(60)
     with pytest.raises(ClaimExpired, match=r"ran out at 2026-11-21T12:01:00Z, .*make a new claim"):
-        await store.acknowledge(late.claim_id)
-    assert (await store.find_claim(late.claim_id)).status == "expired"
+        await store.claims.acknowledge(late.claim_id)
+    assert (await store.claims.get(late.claim_id)).status == "expired"
     again = await claim(store)
     assert again.session_ids == ("a",)
-    for change in (store.acknowledge(late.claim_id), store.extend_claim(late.claim_id, 60)):
+    for change in (store.claims.acknowledge(late.claim_id), store.claims.extend(late.claim_id, 60)):
         with pytest.raises(ClaimExpired):
             await change
-    assert (await store.find_claim(late.claim_id)).session_ids == ("b",)
-    await store.release(late.claim_id)
-    assert (await store.acknowledge(again.claim_id)).session_ids == ("a",)
+    assert (await store.claims.get(late.claim_id)).session_ids == ("b",)
+    await store.claims.release(late.claim_id)
+    assert (await store.claims.acknowledge(again.claim_id)).session_ids == ("a",)
     assert (await claim(store, limit=2)).session_ids == ("b",)
 
 
@@ -108,30 +108,30 @@ async def test_a_lease_that_is_extended_goes_on(store: Store, clock: Clock) -> N
     await ended(store, "a")
     made = await claim(store, lease_s=60)
     clock.advance(59)
-    extended = await store.extend_claim(made.claim_id, 60)
+    extended = await store.claims.extend(made.claim_id, 60)
     assert extended.expires_at - made.expires_at == timedelta(seconds=59)
     clock.advance(59)
-    assert await store.claim(ClaimRequest()) is None
-    assert (await store.acknowledge(made.claim_id)).session_ids == ("a",)
+    assert await store.claims.take(ClaimRequest()) is None
+    assert (await store.claims.acknowledge(made.claim_id)).session_ids == ("a",)
 
 
 async def test_what_is_released_is_offered_at_once(store: Store) -> None:
     await ended(store, "a")
     made = await claim(store)
-    released = await store.release(made.claim_id)
+    released = await store.claims.release(made.claim_id)
     assert (released.status, released.session_ids) == ("released", ())
-    assert await store.release(made.claim_id) == released
+    assert await store.claims.release(made.claim_id) == released
     with pytest.raises(ClaimExpired, match="was released"):
-        await store.acknowledge(made.claim_id)
+        await store.claims.acknowledge(made.claim_id)
     assert (await claim(store)).session_ids == ("a",)
 
 
 async def test_a_claim_that_never_was_is_not_found(store: Store) -> None:
     for call in (
-        store.find_claim("never"),
-        store.acknowledge("never"),
-        store.release("never"),
-        store.extend_claim("never", 1),
+        store.claims.get("never"),
+        store.claims.acknowledge("never"),
+        store.claims.release("never"),
+        store.claims.extend("never", 1),
     ):
         with pytest.raises(ClaimNotFound, match="never"):
             await call
@@ -141,7 +141,7 @@ async def test_a_deleted_session_leaves_its_claim(store: Store) -> None:
     await ended(store, "a", "b")
     made = await claim(store, limit=2)
     await store.delete_session("a")
-    assert (await store.acknowledge(made.claim_id)).session_ids == ("b",)
+    assert (await store.claims.acknowledge(made.claim_id)).session_ids == ("b",)
 
 
 WANTED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
@@ -172,8 +172,8 @@ async def test_many_who_claim_at_once_never_get_the_same(store: Store) -> None:
 
     async def work() -> list[str]:
         done: list[str] = []
-        while (made := await store.claim(ClaimRequest(limit=3))) is not None:
-            done += (await store.acknowledge(made.claim_id)).session_ids
+        while (made := await store.claims.take(ClaimRequest(limit=3))) is not None:
+            done += (await store.claims.acknowledge(made.claim_id)).session_ids
         return done
 
     shares = await asyncio.gather(*(work() for _ in range(6)))
@@ -188,19 +188,19 @@ async def test_groups_are_claimed_when_they_are_complete_and_whole(store: Store)
     await ended(store, "other run", run_id="q", group_id="small", group_size=2)
     await ended(store, "b", **of, status="failed")
     assert (await claim(store, unit="group", limit=9)).group_ids == ("small",)
-    assert await store.claim(ClaimRequest(unit="group")) is None
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
     await ended(store, "c", **of)
     made = await claim(store, unit="group", limit=9)
     assert (made.group_ids, made.session_ids) == (("g",), ("a", "c"))
-    assert await store.claim(ClaimRequest(unit="group")) is None
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
     both = await claim(store, consumer="judge", unit="group", limit=9, statuses=("finished", "failed", "aborted"))
     assert (both.group_ids, both.session_ids) == (("g", "small"), ("a", "x", "b", "c"))
 
 
 async def test_a_group_of_unknown_size_is_claimed_by_the_size_that_is_asked_for(store: Store) -> None:
     await ended(store, "a", "b", group_id="g")
-    assert await store.claim(ClaimRequest(unit="group")) is None
-    assert await store.claim(ClaimRequest(unit="group", group_size=3)) is None
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
+    assert await store.claims.take(ClaimRequest(unit="group", group_size=3)) is None
     assert (await claim(store, unit="group", group_size=2)).session_ids == ("a", "b")
 
 
@@ -208,9 +208,9 @@ async def test_a_group_that_grows_after_it_was_claimed_is_not_offered_again(stor
     await ended(store, "a", "b", group_id="g", group_size=2)
     made = await claim(store, unit="group")
     await ended(store, "late", group_id="g")
-    assert await store.claim(ClaimRequest(unit="group")) is None
-    await store.acknowledge(made.claim_id)
-    assert await store.claim(ClaimRequest(unit="group")) is None
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
+    await store.claims.acknowledge(made.claim_id)
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
     assert (await claim(store)).session_ids == ("late",)
 
 
@@ -221,12 +221,12 @@ async def test_a_group_whose_lease_ran_out_is_offered_with_all_that_it_has_by_th
     clock.advance(600)
     assert (await claim(store, unit="group")).session_ids == ("a", "b", "late")
     with pytest.raises(ClaimExpired):
-        await store.acknowledge(made.claim_id)
+        await store.claims.acknowledge(made.claim_id)
 
 
 async def test_a_group_of_which_nothing_is_wanted_is_not_offered(store: Store) -> None:
     await ended(store, "a", "b", status="failed", group_id="g", group_size=2)
-    assert await store.claim(ClaimRequest(unit="group")) is None
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
 
 
 async def test_what_is_labelled_or_ended_anew_after_all_else_was_delivered_is_found(store: Store) -> None:
@@ -236,8 +236,8 @@ async def test_what_is_labelled_or_ended_anew_after_all_else_was_delivered_is_fo
     await ended(store, "c", run_id="other", group_id="g")
     await ended(store, "d", **(of | {"group_id": "h"}))
     wanted = {"run_id": "r", "limit": 9}
-    await store.acknowledge((await claim(store, **wanted)).claim_id)
-    assert await store.claim(ClaimRequest(**wanted)) is None
+    await store.claims.acknowledge((await claim(store, **wanted)).claim_id)
+    assert await store.claims.take(ClaimRequest(**wanted)) is None
     await store.finish_session("a", "finished")
     assert (await claim(store, **wanted)).session_ids == ("a",)
     await store.change_session("b", purpose=None)
@@ -248,9 +248,9 @@ async def test_what_is_labelled_or_ended_anew_after_all_else_was_delivered_is_fo
 
 async def test_a_group_is_offered_anew_when_all_that_was_delivered_of_it_is_deleted(store: Store) -> None:
     await ended(store, "a", group_id="g", group_size=1)
-    await store.acknowledge((await claim(store, unit="group")).claim_id)
+    await store.claims.acknowledge((await claim(store, unit="group")).claim_id)
     await ended(store, "late", group_id="g", group_size=1)
-    assert await store.claim(ClaimRequest(unit="group")) is None
+    assert await store.claims.take(ClaimRequest(unit="group")) is None
     await store.delete_session("a")
     assert (await claim(store, unit="group")).session_ids == ("late",)
 
@@ -304,7 +304,7 @@ class Ledger:
         await self.store.finish_session(self.ended[which % len(self.ended)], "finished")
 
     async def claim(self, consumer: str, limit: int, lease_s: float) -> Claim | None:
-        made = await self.store.claim(
+        made = await self.store.claims.take(
             ClaimRequest(consumer, self.run_id, unit=UNITS[consumer], limit=limit, lease_s=lease_s)
         )
         if made is not None:
@@ -317,9 +317,9 @@ class Ledger:
 
     async def acknowledge(self, which: int) -> None:
         made = self.made[which % len(self.made)]
-        before = (await self.store.find_claim(made.claim_id)).status
+        before = (await self.store.claims.get(made.claim_id)).status
         try:
-            done = await self.store.acknowledge(made.claim_id)
+            done = await self.store.claims.acknowledge(made.claim_id)
         except ClaimExpired:
             assert before in ("released", "expired")
             return
@@ -330,7 +330,7 @@ class Ledger:
     async def release(self, which: int) -> None:
         made = self.made[which % len(self.made)]
         try:
-            await self.store.release(made.claim_id)
+            await self.store.claims.release(made.claim_id)
         except ClaimAcknowledged:
             return
         for key in ((made.consumer, session_id) for session_id in made.session_ids):
@@ -340,7 +340,7 @@ class Ledger:
     async def extend(self, which: int) -> None:
         made = self.made[which % len(self.made)]
         try:
-            extended = await self.store.extend_claim(made.claim_id, 20)
+            extended = await self.store.claims.extend(made.claim_id, 20)
         except ClaimError:
             return
         self.made[self.made.index(made)] = extended

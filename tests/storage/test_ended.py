@@ -104,10 +104,10 @@ async def test_filters_find_what_they_name(store: Store) -> None:
         await store.finish_session(name)
     await store.finish_session("e", "failed")
     for limit in (1, 1):  # `a` is delivered, `c` only claimed.
-        claim = await store.claim(ClaimRequest("trainer", limit=limit))
+        claim = await store.claims.take(ClaimRequest("trainer", limit=limit))
         assert claim is not None
         if claim.session_ids == ("a",):
-            await store.acknowledge(claim.claim_id)
+            await store.claims.acknowledge(claim.claim_id)
     for query, expected in FOUND_BY:
         assert await ended(store, **query) == expected, query
 
@@ -116,12 +116,12 @@ async def test_a_claims_sessions_are_listed_whatever_their_status_while_they_are
     for name, status in (("a", "finished"), ("b", "failed"), ("c", "finished")):
         await store.create_session(session(name))
         await store.finish_session(name, status)  # type: ignore[arg-type]
-    claim = await store.claim(ClaimRequest(limit=2, statuses=("finished", "failed")))
+    claim = await store.claims.take(ClaimRequest(limit=2, statuses=("finished", "failed")))
     assert claim is not None
     assert await ended(store, claim_id=claim.claim_id) == ["a", "b"]
-    await store.acknowledge(claim.claim_id)
+    await store.claims.acknowledge(claim.claim_id)
     assert await ended(store, claim_id=claim.claim_id) == ["a", "b"]
-    short = await store.claim(ClaimRequest(lease_s=0.01))
+    short = await store.claims.take(ClaimRequest(lease_s=0.01))
     assert short is not None
     await asyncio.sleep(0.02)
     with pytest.raises(ClaimExpired):

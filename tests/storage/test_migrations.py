@@ -139,16 +139,16 @@ _BACKEND = {"name": "a", "url": "http://a:8000", "engine": "vllm", "features": [
 
 async def _a_backend_serves_on_and_can_be_drained(store: Store) -> None:
     before = StoredBackend("a", "http://a:8000", engine="vllm", models=("m",))
-    assert await store.backends() == (before,)
-    assert await store.change_backend(replace(before, state="draining"), ["state"])
-    assert await store.backends() == (replace(before, state="draining"),)
+    assert await store.backends.every() == (before,)
+    assert await store.backends.change(replace(before, state="draining"), ["state"])
+    assert await store.backends.every() == (replace(before, state="draining"),)
 
 
 _WEIGHTED_BACKEND = _BACKEND | {"weight": 2.0, "aliases": {}, "source": "api", "state": "serving"}
 
 
 async def _a_backend_can_be_paused(store: Store) -> None:
-    assert [(backend.weight, backend.control_urls) for backend in await store.backends()] == [(2.0, ())]
+    assert [(backend.weight, backend.control_urls) for backend in await store.backends.every()] == [(2.0, ())]
     pause = StoredPause("p", None, ("a",), "hold", False, None, 1, None, NOON, NOON)
     assert (await store.weights.pause(pause, 60.0)).covers("a")
     assert [known.pause_id for known in (await store.weights.known()).pauses] == ["p"]

@@ -159,7 +159,7 @@ async def test_what_is_no_more_one_of_them_when_its_turn_comes_stays(
         store.begin(call("s", [1, 2, 3, 4], status="running", started_at=NOON - 31 * DAY))
         await store.change_session("s", metadata={})  # What was queued before is written.
     elif change == "claimed":
-        assert await store.claim(ClaimRequest(consumer="trainer")) is not None
+        assert await store.claims.take(ClaimRequest(consumer="trainer")) is not None
     else:
         await store.change_session("s", status="open")
     changed.set()
@@ -186,11 +186,11 @@ async def test_what_a_trainer_works_on_stays_and_what_it_has_had_can_be_asked_fo
     async with opened(place) as store:
         for name in ("had", "held", "free"):
             await rollout(store, name, 31 * DAY)
-        had = await store.claim(ClaimRequest(consumer="trainer"))
-        held = await store.claim(ClaimRequest(consumer="trainer"))
+        had = await store.claims.take(ClaimRequest(consumer="trainer"))
+        held = await store.claims.take(ClaimRequest(consumer="trainer"))
         assert had is not None
         assert held is not None
-        await store.acknowledge(had.claim_id)
+        await store.claims.acknowledge(had.claim_id)
         delivered = await store.upkeep.prune(PruneQuery(MONTH_AGO.before, delivered_to="trainer"), seconds=60)
         assert (delivered.sessions, delivered.undelivered) == (1, 0)
         pruned = await store.upkeep.prune(MONTH_AGO, seconds=60)

@@ -292,14 +292,14 @@ async def test_a_deleted_session_leaves_its_tombstone_alone(store: Store, place:
 async def test_backends_that_were_added_stay(place: str) -> None:
     store = Store.open(place, gateway_id="gateway-1")
     first = StoredBackend("a", "http://a:8000", engine="vllm", models=("m", "qwen*"), api_key_env="A_KEY")
-    await store.add_backend(replace(first, url="http://old:8000"))
-    await store.add_backend(first)
-    await store.add_backend(StoredBackend("b", "http://b:8000"))
-    assert await store.remove_backend("b")
-    assert not await store.remove_backend("b")
+    await store.backends.put(replace(first, url="http://old:8000"))
+    await store.backends.put(first)
+    await store.backends.put(StoredBackend("b", "http://b:8000"))
+    assert await store.backends.remove("b")
+    assert not await store.backends.remove("b")
     await store.close()
     store = Store.open(place, gateway_id="gateway-2")
-    assert await store.backends() == (first,)
+    assert await store.backends.every() == (first,)
     await store.close()
 
 
@@ -308,5 +308,5 @@ async def test_a_store_is_closed_once_however_often_it_is_told_to(place: str) ->
     await store.close()
     reopened = Store.open(place, gateway_id="gateway-2")
     await store.close()
-    await reopened.add_backend(StoredBackend("a", "http://a:8000"))
+    await reopened.backends.put(StoredBackend("a", "http://a:8000"))
     await reopened.close()

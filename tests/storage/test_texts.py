@@ -39,7 +39,7 @@ async def test_what_has_a_nul_is_stored_and_found_by_it(store: Store) -> None:
     assert [group.group_id for group in first.items] == ["g\0\ufdd0"]
     assert (await store.groups(GroupQuery(cursor=first.next))).items == ()
     await store.finish_session("s")
-    claim = await store.claim(ClaimRequest(consumer="c\0"))
+    claim = await store.claims.take(ClaimRequest(consumer="c\0"))
     assert claim is not None
     assert (claim.consumer, claim.session_ids) == ("c\0", ("s",))
 

@@ -27,7 +27,7 @@ async def test_a_backend_is_asked_before_it_serves_and_kept(tmp_path: Path) -> N
         assert "secret-of-the-gpu" not in added.text
         (backend,) = served.backends.all()
         assert backend.headers() == [("authorization", "Bearer secret-of-the-gpu")]
-        (stored,) = await served.store.backends()
+        (stored,) = await served.store.backends.every()
         assert (stored.name, stored.url, stored.api_key_env) == ("gpu-1", "http://10.0.0.1:8000/a", "GPU_KEY")
 
 
@@ -36,7 +36,7 @@ async def test_a_backend_that_does_not_answer_is_not_added(tmp_path: Path) -> No
         answer = await served.client.post("/api/admin/backends", json={"url": "http://10.0.0.1:8000"})
         assert (answer.status_code, answer.json()["code"]) == (502, "backend_unreachable")
         assert served.backends.all() == []
-        assert await served.store.backends() == ()
+        assert await served.store.backends.every() == ()
 
 
 async def test_a_backend_whose_tokenizer_is_not_there_is_not_added(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ async def test_a_backend_whose_tokenizer_is_not_there_is_not_added(tmp_path: Pat
             "The tokenizer /models/m is no folder of this machine; nothing is downloaded."
         )
         assert served.backends.all() == []
-        assert await served.store.backends() == ()
+        assert await served.store.backends.every() == ()
         served.tokenizers.folders = {"/models/m"}
         assert (await served.client.post("/api/admin/backends", json=named)).status_code == 201
 
@@ -67,7 +67,7 @@ async def test_a_name_is_given_once_and_is_the_address_unless_told(tmp_path: Pat
         removed = await served.client.delete("/api/admin/backends/10.0.0.1:8000/a")
         assert removed.status_code == 204
         assert served.backends.all() == []
-        assert await served.store.backends() == ()
+        assert await served.store.backends.every() == ()
         gone = await served.client.delete("/api/admin/backends/10.0.0.1:8000/a")
         assert (gone.status_code, gone.json()["code"]) == (404, "backend_not_found")
 

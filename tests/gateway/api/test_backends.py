@@ -54,7 +54,7 @@ async def test_the_list_tells_of_each_how_it_is_used(served: Api) -> None:
 async def test_what_is_changed_holds_from_the_next_call_on_and_is_kept(served: Api) -> None:
     status, told = await change(served, "a", models=["m", "qwen*"], weight=3, aliases={"o3": "m"})
     assert (status, told["models"], told["weight"], told["aliases"]) == (200, ["m", "qwen*"], 3.0, {"o3": "m"})
-    (stored,) = await served.store.backends()
+    (stored,) = await served.store.backends.every()
     assert (stored.models, stored.weight, stored.aliases) == (("m", "qwen*"), 3.0, {"o3": "m"})
     assert stored.api_key_env == "GPU_KEY", "what was not said stays"
     backend = served.backends.get("a")
@@ -72,7 +72,7 @@ async def test_another_address_takes_the_key_away_and_is_asked_first(served: Api
     )
     backend = served.backends.get("a")
     assert backend.headers() == [], "the old server's key is not shown to the new one"
-    (stored,) = await served.store.backends()
+    (stored,) = await served.store.backends.every()
     assert (stored.url, stored.api_key_env) == (MOVED, None)
 
 
@@ -86,7 +86,7 @@ async def test_an_address_where_nobody_answers_changes_nothing(served: Api) -> N
     assert (status, told["code"]) == (502, "backend_unreachable")
     backend = served.backends.get("a")
     assert (backend.settings.url, backend.server) == (ADDED, VLLM)
-    assert [stored.url for stored in await served.store.backends()] == [ADDED]
+    assert [stored.url for stored in await served.store.backends.every()] == [ADDED]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ async def test_an_address_where_nobody_answers_changes_nothing(served: Api) -> N
 async def test_what_can_not_be_is_refused_and_changes_nothing(
     served: Api, changes: dict[str, Any], status: int, says: str
 ) -> None:
-    before = await served.store.backends()
+    before = await served.store.backends.every()
     answered, told = await change(served, "a", **changes)
     assert (answered, says in told["detail"]) == (status, True), told
-    assert await served.store.backends() == before
+    assert await served.store.backends.every() == before
 
 
 async def test_what_answers_but_is_no_inference_server_is_refused_unless_its_engine_is_said(served: Api) -> None:
@@ -170,15 +170,15 @@ async def test_a_configured_one_that_is_removed_stays_so_over_a_restart_until_it
 
 
 async def test_a_change_of_one_that_was_removed_elsewhere_brings_it_not_back(served: Api) -> None:
-    await served.store.remove_backend("a")
+    await served.store.backends.remove("a")
     status, told = await change(served, "a", weight=2)
     assert (status, told["code"]) == (404, "backend_not_found")
-    assert await served.store.backends() == ()
+    assert await served.store.backends.every() == ()
 
 
 async def test_two_changes_at_two_gateways_both_stay(served: Api) -> None:
-    (stored,) = await served.store.backends()
-    await served.store.change_backend(replace(stored, state="draining"), ["state"])
+    (stored,) = await served.store.backends.every()
+    await served.store.backends.change(replace(stored, state="draining"), ["state"])
     await change(served, "a", weight=2)
-    (now,) = await served.store.backends()
+    (now,) = await served.store.backends.every()
     assert (now.state, now.weight) == ("draining", 2.0)
