@@ -41,6 +41,21 @@ class BackendRow(msgspec.Struct):
     last_error: str | None = None
     open_sessions: int | None = None
     drained: bool = False
+    calls: int = 0
+
+    @property
+    def health_told(self) -> str:
+        return f"{self.health}, slow" if self.slow else self.health
+
+    @property
+    def state_told(self) -> str:
+        if self.drained:
+            return "drained"
+        return self.state if self.open_sessions is None else f"{self.state}, {self.open_sessions} sessions open"
+
+    @property
+    def engine_told(self) -> str:
+        return " ".join(filter(None, (self.engine, self.version)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +74,11 @@ class BackendsCommand:
         self.screen.table(
             (
                 Column("backend", 0, tuple(row.name for row in rows)),
-                Column("health", 1, tuple(_health(row) for row in rows)),
-                Column("state", 2, tuple(_state(row) for row in rows)),
+                Column("health", 1, tuple(row.health_told for row in rows)),
+                Column("state", 2, tuple(row.state_told for row in rows)),
                 Column("in flight", 3, tuple(str(row.in_flight) for row in rows)),
                 Column("weight", 7, tuple(f"{row.weight:g}" for row in rows)),
-                Column("engine", 5, tuple(" ".join(filter(None, (row.engine, row.version))) for row in rows)),
+                Column("engine", 5, tuple(row.engine_told for row in rows)),
                 Column("models", 8, tuple(", ".join((*row.models, *row.aliases)) for row in rows)),
                 Column("weights", 9, tuple(row.weight_version for row in rows)),
                 Column("from", 10, tuple(row.source for row in rows)),
@@ -99,24 +114,15 @@ class BackendsCommand:
                 break
         self._tell(body)
         if waits and not row.drained:
-            raise NotDrained(f"{name} is not empty yet: {_state(row)}, {row.in_flight} calls in flight")
+            raise NotDrained(f"{name} is not empty yet: {row.state_told}, {row.in_flight} calls in flight")
 
     def _tell(self, body: bytes) -> None:
         if self.screen.as_json:
             self.screen.json(body)
             return
         row = decode(body, BackendRow)
-        self.screen.line(f"{row.name}: {_health(row)}, {_state(row)}, {row.engine or 'engine unknown'} at {row.url}")
-
-
-def _health(row: BackendRow) -> str:
-    return f"{row.health}, slow" if row.slow else row.health
-
-
-def _state(row: BackendRow) -> str:
-    if row.drained:
-        return "drained"
-    return row.state if row.open_sessions is None else f"{row.state}, {row.open_sessions} sessions open"
+        engine = row.engine or "engine unknown"
+        self.screen.line(f"{row.name}: {row.health_told}, {row.state_told}, {engine} at {row.url}")
 
 
 def _path(name: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gateway.commands.backends import BackendRow
 from gateway.commands.remote import Remote, decode
 from gateway.commands.screen import Screen
 from gateway.commands.table import Column, printable
@@ -23,17 +24,6 @@ class Store(msgspec.Struct):
     spool_depth: int
     last_commit_ms: float | None = None
     oldest_queued_ms: float | None = None
-
-
-class Backend(msgspec.Struct):
-    name: str
-    health: str
-    in_flight: int
-    calls: int
-    engine: str | None = None
-    version: str | None = None
-    weight_version: str | None = None
-    last_error: str | None = None
 
 
 class Latency(msgspec.Struct):
@@ -58,7 +48,7 @@ class Status(msgspec.Struct):
     uptime_seconds: float
     calls: Calls
     store: Store
-    backends: list[Backend]
+    backends: list[BackendRow]
     concerns: list[str] = []
     first_token: list[Latency] = []
     changes: list[Change] | None = None
@@ -102,12 +92,13 @@ class StatusCommand:
         self.screen.table(
             (
                 Column("backend", 0, tuple(row.name for row in rows)),
-                Column("health", 1, tuple(row.health for row in rows)),
-                Column("in flight", 2, tuple(str(row.in_flight) for row in rows)),
-                Column("calls", 3, tuple(str(row.calls) for row in rows)),
-                Column("first token s ≤", 4, tuple(latency.get(row.name, "") for row in rows)),
-                Column("engine", 5, tuple(" ".join(filter(None, (row.engine, row.version))) for row in rows)),
-                Column("weights", 6, tuple(row.weight_version for row in rows)),
-                Column("last error", 7, tuple(row.last_error for row in rows)),
+                Column("health", 1, tuple(row.health_told for row in rows)),
+                Column("state", 2, tuple(row.state_told for row in rows)),
+                Column("in flight", 3, tuple(str(row.in_flight) for row in rows)),
+                Column("calls", 4, tuple(str(row.calls) for row in rows)),
+                Column("first token p50/p99 s", 5, tuple(latency.get(row.name, "") for row in rows)),
+                Column("engine", 6, tuple(row.engine_told for row in rows)),
+                Column("weights", 7, tuple(row.weight_version for row in rows)),
+                Column("last error", 8, tuple(row.last_error for row in rows)),
             )
         )

@@ -82,7 +82,7 @@ async def test_the_command_says_what_is_wrong_first_and_then_how_it_does(tmp_pat
         lines = await shown(served.url)
         assert lines[0] == "all is well"
         assert lines[2].startswith("calls    0 in flight, 1 answered, 1 recorded")
-        assert lines[5].split("\t")[:4] == ["a", "up", "0", "1"]
+        assert lines[5].split("\t")[:5] == ["a", "up", "serving", "0", "1"]
         paused = await served.agent.post("/api/admin/pause", json={"owner": "trainer-1", "wait": 0})
         assert paused.status_code < 300, paused.text
         lines = await shown(served.url)
