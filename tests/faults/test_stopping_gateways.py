@@ -27,14 +27,15 @@ async def gateways_that_stop(folder: Path, count: int) -> Tally:
         calls = [asyncio.create_task(run.call(f"session-{at}", order=order)) for at, order in enumerate(orders)]
         await until(lambda: len(run.engines[0].emissions) == count, 60)
         await asyncio.sleep(0.3)
-        watch = asyncio.create_task(_readiness(run))
-        await asyncio.sleep(0.1)
+        seen: list[int] = []
+        watch = asyncio.create_task(_readiness(run, seen))
+        await until(lambda: seen, 60)
         live = sum(not call.done() for call in calls)
         run.gateway.signal(signal.SIGTERM)
         heard = await asyncio.gather(*calls)
         status = await run.gateway.stop()
         tally.expect(status == 0, f"it ended with {status}:\n{run.gateway.log[-1000:]}")
-        seen = await watch
+        await watch
         tally.expect(seen[:1] == [200] and 503 in seen, f"`/readyz` said {seen} and then nothing")
         await run.gateway.start()
         tally.add(await run.findings())
@@ -51,15 +52,14 @@ async def gateways_that_stop(folder: Path, count: int) -> Tally:
     return tally
 
 
-async def _readiness(run: World) -> list[int]:
-    """What a balancer sees, by a connection that it has open already."""
-    seen: list[int] = []
+async def _readiness(run: World, seen: list[int]) -> None:
+    """What a balancer sees until there is nobody, by a connection that it has open already."""
     async with httpx.AsyncClient(base_url=run.gateway.url, timeout=5, trust_env=False) as client:
         while True:
             try:
                 status = (await client.get("/readyz")).status_code
             except httpx.TransportError:
-                return seen
+                return
             if seen[-1:] != [status]:
                 seen.append(status)
             await asyncio.sleep(0.02)
