@@ -70,13 +70,9 @@ async def _gateways_thought_dead(folder: Path, count: int) -> Tally:
         return await test_kills.gateways_thought_dead(folder, count, server.database())
 
 
-async def _newer_schemas(folder: Path, count: int) -> Tally:
-    return await test_schemas.newer_schemas(folder, max(1, count // 10))
-
-
 async def _changed_tables(folder: Path, count: int) -> Tally:
     with _postgres() as server:
-        return await test_schemas.changed_tables(folder, max(1, count // 10), server)
+        return await test_schemas.changed_tables(folder, count, server)
 
 
 async def _sessions_on_sqlite(folder: Path, count: int) -> Tally:
@@ -86,11 +82,6 @@ async def _sessions_on_sqlite(folder: Path, count: int) -> Tally:
 async def _sessions_on_postgres(folder: Path, count: int) -> Tally:
     with _postgres() as server:
         return await test_many_sessions.sessions_on_postgres(folder, 100 * count, server.database())
-
-
-async def _slow_readers(folder: Path, count: int) -> Tally:
-    """Each takes seconds and 30 MB."""
-    return await test_slow_readers.slow_readers(folder, max(2, count // 5))
 
 
 async def _outages_of_sqlite(folder: Path, count: int) -> Tally:
@@ -104,20 +95,12 @@ async def _outages_of_postgres(folder: Path, count: int) -> Tally:
 
 def _outages(count: int) -> list[float]:
     """Seconds of each. A full run begins with two minutes (a server stopped) and one (a server that hangs)."""
-    return ([120.0, 60.0] if count >= _FULL_RUN else []) + [1.5] * max(1, count // 10)
-
-
-async def _kills_while_locked(folder: Path, count: int) -> Tally:
-    return await test_kills_in_outages.kills_while_locked(folder, max(1, count // 5))
+    return ([120.0, 60.0] if count >= _FULL_RUN else []) + [1.5] * count
 
 
 async def _kills_while_stopped(folder: Path, count: int) -> Tally:
     with _postgres() as server:
-        return await test_kills_in_outages.kills_while_stopped(folder, max(1, count // 5), server)
-
-
-async def _full_disks(folder: Path, count: int) -> Tally:
-    return await test_full_disks.disks_that_are_full(folder, max(1, count // 5))
+        return await test_kills_in_outages.kills_while_stopped(folder, count, server)
 
 
 async def _clocks_on_postgres(folder: Path, count: int) -> Tally:
@@ -139,12 +122,12 @@ SCENARIOS: Final = (
     Scenario("D3", "hanging-backends", test_hanging_backends.backends_that_hang),
     Scenario("D4", "leaving-agents", test_leaving_agents.agents_that_leave),
     Scenario("D5", "slow-loris", _slow_strangers),
-    Scenario("D6", "slow-readers", _slow_readers, takes=3),
-    Scenario("D7", "locked-sqlite", _outages_of_sqlite, takes=3),
-    Scenario("D7", "lost-postgres", _outages_of_postgres, takes=5),
-    Scenario("D7", "outage-and-kill-sqlite", _kills_while_locked, takes=2),
-    Scenario("D7", "outage-and-kill-postgres", _kills_while_stopped, takes=3),
-    Scenario("D8", "full-disk", _full_disks),
+    Scenario("D6", "slow-readers", test_slow_readers.slow_readers, takes=5),
+    Scenario("D7", "locked-sqlite", _outages_of_sqlite, takes=6),
+    Scenario("D7", "lost-postgres", _outages_of_postgres, takes=8),
+    Scenario("D7", "outage-and-kill-sqlite", test_kills_in_outages.kills_while_locked, takes=4),
+    Scenario("D7", "outage-and-kill-postgres", _kills_while_stopped, takes=5),
+    Scenario("D8", "full-disk", test_full_disks.disks_that_are_full, takes=3),
     Scenario("D9", "kills-sqlite", test_kills.kills_on_sqlite, takes=3),
     Scenario("D9", "kills-postgres", _kills_on_postgres, takes=6),
     Scenario("D9", "silent-gateway", _gateways_thought_dead),
@@ -159,6 +142,6 @@ SCENARIOS: Final = (
     Scenario("D16", "bombs", test_bombs.bombs),
     Scenario("D17", "changing-weights", test_changing_weights.weights_that_change),
     Scenario("D18", "lying-backends", test_bad_answers.backends_that_lie),
-    Scenario("D19", "newer-schema", _newer_schemas),
-    Scenario("D19", "changed-tables", _changed_tables, takes=4),
+    Scenario("D19", "newer-schema", test_schemas.newer_schemas, takes=3),
+    Scenario("D19", "changed-tables", _changed_tables, takes=6),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -26,6 +26,10 @@ PATIENT: Mapping[str, object] = {"commit_timeout": 60}
 """For gateways that share sessions on a machine with little to spare: what one of them spools, because a commit takes
 longer than a second, the other does not know, and `turn` and parents are then those of the drain.
 """
+
+
+class NotNow(Exception):
+    """The gateway answered with a 503, and its reason."""
 
 
 @dataclass(slots=True)
@@ -79,10 +83,12 @@ class World:
         self.agents.pop(session).close()
 
     async def ask(self, path: str, *, gateway: int = 0, **query: object) -> Any:
-        """A GET of the trainers' and administrators' API."""
+        """A GET of the trainers' and administrators' API. Raises NotNow."""
         async with self.client(gateway) as client:
             response = await client.get(path, params={name: str(value) for name, value in query.items()})
-            response.raise_for_status()
+            if response.status_code == 503:
+                raise NotNow(f"{path}: {response.text}")
+            assert response.is_success, f"{path} was answered with {response.status_code}: {response.text}"
             return response.json()
 
     def client(self, gateway: int = 0) -> httpx.AsyncClient:
@@ -120,9 +126,10 @@ class World:
         """Returns once the database has all and no call runs. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while True:
-                page = await self.ask("/api/traces", gateway=gateway, status="running", limit=1, fields="trace_id")
-                if page["complete"] and not page["items"]:
-                    return
+                with suppress(NotNow):  # A database that was silent a moment ago is not asked at once again.
+                    page = await self.ask("/api/traces", gateway=gateway, status="running", limit=1, fields="trace_id")
+                    if page["complete"] and not page["items"]:
+                        return
                 await asyncio.sleep(0.05)
 
     def ledger(self, rows: Sequence[Row]) -> Ledger:
