@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,15 +19,15 @@ HEARD_FOR: Final = timedelta(minutes=10)
 INTERRUPTED: Final = "the gateway ended before the call did"
 
 
-def beat(database: Database, db: Connection, gateway_id: str, spool_depth: int, now: datetime) -> None:
-    row = {"gateway_id": gateway_id, "heartbeat_at": now, "spool_depth": spool_depth}
+def beat(database: Database, db: Connection, told: GatewayHeard) -> None:
+    row = asdict(told)
     db.execute(database.insert(gateways).on_conflict_do_update(index_elements=[gateways.c.gateway_id], set_=row), row)
 
 
-def live(database: Database, gateway_id: str, spool_depth: int, db: Connection) -> None:
+def live(database: Database, gateway_id: str, spool_depth: int, spool_oldest_s: float | None, db: Connection) -> None:
     """Say that this gateway lives, and end the calls of those that no longer do."""
     now = database.now(db)
-    beat(database, db, gateway_id, spool_depth, now)
+    beat(database, db, GatewayHeard(gateway_id, now, spool_depth, spool_oldest_s))
     if not database.exclusive:
         interrupt_silent(db, now)
 

@@ -218,6 +218,8 @@ class GatewayHeard:
     heartbeat_at: datetime
     spool_depth: int
     """Traces that it has recorded and not yet brought into the database."""
+    spool_oldest_s: float | None = None
+    """For how long the oldest of them had waited then; null where there is none."""
 
 
 BackendSource = Literal["config", "api"]

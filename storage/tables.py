@@ -200,6 +200,7 @@ gateways: Final = Table(
     Column("gateway_id", Text, primary_key=True),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("spool_depth", Integer, nullable=False),
+    Column("spool_oldest_s", Float),
 )
 
 backends: Final = Table(

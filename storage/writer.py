@@ -295,7 +295,9 @@ class Writer:
     def _beat(self) -> None:
         self._last_beat = time.monotonic()
         try:
-            self._transactions.run(partial(gateways.live, self._database, self._gateway_id, self._spool.depth))
+            spool = self._spool
+            live = partial(gateways.live, self._database, self._gateway_id, spool.depth, spool.oldest_s)
+            self._transactions.run(live)
         except Unavailable:
             _log.debug("no heartbeat", exc_info=True)
 

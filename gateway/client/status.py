@@ -28,6 +28,7 @@ class GatewayHeard:
     gateway_id: str
     heartbeat_at: datetime
     spool_depth: int
+    spool_oldest_s: float | None = None
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:

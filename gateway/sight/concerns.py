@@ -36,13 +36,18 @@ def _of_records(store: StoreCounts, counters: Counters, others: Sequence[Gateway
     if store.spool_unable is not None:
         yield f"the spool can't be written: {store.spool_unable}"
     if store.spool_depth:
-        since = f", the oldest for {store.spool_oldest_s:.0f} s" if store.spool_oldest_s is not None else ""
+        since = _since(store.spool_oldest_s)
         yield f"{store.spool_depth} traces are in the spool and not in the database{since}"
     if store.oldest_queued_ms is not None and store.oldest_queued_ms > _OLD_SECONDS * 1e3:
         yield f"the writer is {store.oldest_queued_ms / 1e3:.0f} s behind"
     for other in others:
         if other.spool_depth:
-            yield f"the gateway {other.gateway_id} has {other.spool_depth} traces in its spool"
+            since = _since(other.spool_oldest_s)
+            yield f"the gateway {other.gateway_id} has {other.spool_depth} traces in its spool{since}"
+
+
+def _since(oldest_s: float | None) -> str:
+    return "" if oldest_s is None else f", the oldest for {oldest_s:.0f} s"
 
 
 def _of_backends(backends: Sequence[BackendStatus]) -> Iterator[str]:

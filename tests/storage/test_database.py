@@ -53,7 +53,7 @@ def test_a_second_gateway_on_one_file_is_told_what_would_do(tmp_path: Path) -> N
 
 
 def test_a_gateway_that_was_killed_holds_no_lock(tmp_path: Path) -> None:
-    program = "import sys, time; from pathlib import Path; from storage.database import Database\n"
+    program = "import sys, time; from pathlib import Path; from storage.opening import open_database\n"
     program += "database = open_database(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "a.db")], stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -8,6 +8,7 @@ from sqlalchemy import insert, select
 from adapters.schema import Trace
 from storage import codec, gateways
 from storage.opening import open_database
+from storage.records import GatewayHeard
 from storage.tables import gateways as gateway_rows
 from storage.tables import traces
 from tests.storage.examples import NOON, call
@@ -20,9 +21,9 @@ def row(trace: Trace) -> dict[str, object]:
 def test_only_the_calls_of_silent_gateways_are_interrupted(place: str) -> None:
     database = open_database(place)
     with database.write_connection() as db, db.begin():
-        gateways.beat(database, db, "silent", 0, NOON - timedelta(seconds=31))
-        gateways.beat(database, db, "alive", 3, NOON - timedelta(seconds=60))
-        gateways.beat(database, db, "alive", 4, NOON - timedelta(seconds=29))
+        gateways.beat(database, db, GatewayHeard("silent", NOON - timedelta(seconds=31), 0))
+        gateways.beat(database, db, GatewayHeard("alive", NOON - timedelta(seconds=60), 3))
+        gateways.beat(database, db, GatewayHeard("alive", NOON - timedelta(seconds=29), 4))
         for trace_id, gateway_id, status in (
             ("1", "silent", "running"),
             ("2", "alive", "running"),
@@ -39,11 +40,21 @@ def test_only_the_calls_of_silent_gateways_are_interrupted(place: str) -> None:
     database.close()
 
 
+def test_a_heartbeat_tells_how_much_waits_in_a_spool_and_for_how_long(place: str) -> None:
+    database = open_database(place)
+    with database.write_connection() as db, db.begin():
+        for depth, oldest_s in ((3, 61.5), (0, None)):
+            gateways.live(database, "one", depth, oldest_s, db)
+            (heard,) = gateways.heard(db)
+            assert (heard.gateway_id, heard.spool_depth, heard.spool_oldest_s) == ("one", depth, oldest_s)
+    database.close()
+
+
 def test_who_starts_alone_interrupts_all_and_keeps_the_spools_that_are_not_drained(tmp_path: Path) -> None:
     database = open_database(tmp_path / "a.db")
     with database.write_connection() as db, db.begin():
-        gateways.beat(database, db, "drained", 0, NOON)
-        gateways.beat(database, db, "spooling", 2, NOON)
+        gateways.beat(database, db, GatewayHeard("drained", NOON, 0))
+        gateways.beat(database, db, GatewayHeard("spooling", NOON, 2))
         db.execute(insert(traces), row(call("s", gateway_id="drained", status="running")))
     gateways.start(database)
     with database.read() as db:

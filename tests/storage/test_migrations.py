@@ -154,6 +154,11 @@ async def _a_backend_can_be_paused(store: Store) -> None:
     assert [known.pause_id for known in (await store.weights.known()).pauses] == ["p"]
 
 
+async def _its_gateway_is_heard_of_and_what_it_left_in_its_spool(store: Store) -> None:
+    (left,) = [heard for heard in await store.gateways() if heard.gateway_id == "left"]
+    assert (left.spool_depth, left.spool_oldest_s) == (3, None)
+
+
 UPGRADES = [
     Upgrade(
         "0001",
@@ -177,6 +182,11 @@ UPGRADES = [
     Upgrade("0006", {"sessions": _SESSIONS, "traces": [_TRACE_WITH_ENDS]}, _a_key_can_be_made_and_is_heard_of),
     Upgrade("0007", {"backends": [_BACKEND]}, _a_backend_serves_on_and_can_be_drained),
     Upgrade("0008", {"backends": [_WEIGHTED_BACKEND]}, _a_backend_can_be_paused),
+    Upgrade(
+        "0009",
+        {"gateways": [{"gateway_id": "left", "heartbeat_at": NOON, "spool_depth": 3}]},
+        _its_gateway_is_heard_of_and_what_it_left_in_its_spool,
+    ),
 ]
 
 

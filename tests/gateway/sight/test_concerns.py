@@ -43,7 +43,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def told(store: StoreCounts = WELL, *, counters: Counters | None = None, spool_elsewhere: int = 0) -> list[str]:
-    others = [GatewayHeard("g2", NOW, spool_elsewhere)]
+    others = [GatewayHeard("g2", NOW, spool_elsewhere, 12.0 if spool_elsewhere else None)]
     return [each for each in concerns(store, counters or Counters(9, 9), [], others) if "no backend" not in each]
 
 
@@ -63,7 +63,7 @@ def test_whatever_endangers_records_is_said() -> None:
     assert told(replace(WELL, writer_alive=False)) == ["the writer has ended: nothing goes into the database"]
     assert told(replace(WELL, oldest_queued_ms=31_000.0)) == ["the writer is 31 s behind"]
     assert told(replace(WELL, spool_unable="No space left")) == ["the spool can't be written: No space left"]
-    assert told(spool_elsewhere=2) == ["the gateway g2 has 2 traces in its spool"]
+    assert told(spool_elsewhere=2) == ["the gateway g2 has 2 traces in its spool, the oldest for 12 s"]
 
 
 async def shown(url: str) -> list[str]:
