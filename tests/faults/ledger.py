@@ -170,7 +170,9 @@ class Ledger:
         if row.status == "ok" and (row.ids != ids or row.text != emission.text):
             wrong(f"{len(row.ids)} ids are not the {len(ids)} that were said")
         if row.ids != ids[: len(row.ids)] or len(row.ids) > emission.told:
-            wrong(f"{row.ids[:4]}… were not said in this order")
+            told = [(each.backend, each.told, each.logprobs[:1]) for each in emissions]
+            had = f"{row.status}, {len(row.ids)} ids, logprobs from {row.logprobs[:1]} on"
+            wrong(f"{row.ids[:4]}… were not said in this order: {had}, where {told} were told")
         if row.logprobs_fidelity == "exact" and row.logprobs != logprobs[: len(row.ids)]:
             wrong("its logprobs are not those of its ids")
         if row.prompt_token_ids is not None and row.prompt_token_ids != emission.prompt:
