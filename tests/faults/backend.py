@@ -70,7 +70,8 @@ class Engine:
     requests: list[Call] = field(default_factory=list)
     keep_requests: bool = False
     """Whether every request is kept in `requests`, model call or not."""
-    _serials: count[int] = field(default_factory=count)
+    serials: count[int] = field(default_factory=count)
+    """Shared by all whose emissions are in one list: by its serial's logprobs a second try is told from the first."""
 
     @property
     def open(self) -> int:
@@ -104,7 +105,7 @@ class Engine:
         order = self.orders.get(number) or Order(self.fault)
         if order.once and any(emission.number == number for emission in self.emissions):
             order = Order()
-        serial = next(self._serials)
+        serial = next(self.serials)
         speech = canary.answer(number, order.tokens, serial, padding=order.padding)
         answer = self._script().answer(asked, [speech], Stamp(f"{serial:032x}", 1795253488))
         spans = self._spans(order) if self.administered or b'"weight_version' in answer.body else ()

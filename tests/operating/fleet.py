@@ -42,6 +42,7 @@ class Fleet:
     weights: str = "step-0"
     changes: list[Change] = field(default_factory=list)
     _names: count[int] = field(default_factory=count)
+    _serials: count[int] = field(default_factory=count)
 
     @property
     def lives(self) -> Lives:
@@ -61,6 +62,7 @@ class Fleet:
             administered=True,
             orders=self.orders,
             emissions=self.emissions,
+            serials=self._serials,
         )
         self.sites[name] = Site(name, engine, _free_port())
         return self.sites[name]

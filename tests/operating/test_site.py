@@ -9,6 +9,7 @@ import pytest
 
 from gateway.scripted import free_port
 from tests.faults.backend import Engine
+from tests.operating.fleet import Fleet
 from tests.operating.site import Site
 
 _ASKED = {"model": "scripted", "messages": [{"role": "user", "content": "1"}]}
@@ -56,3 +57,10 @@ async def test_a_site_that_is_killed_while_it_hangs_breaks_the_connections_that_
     with pytest.raises(httpx.ConnectError):
         await ask(site)
     assert site.begun == set()
+
+
+def test_no_two_backends_say_an_answer_with_the_same_logprobs() -> None:
+    """Or a call that was tried at both could not be told from what the first had said of it."""
+    made = Fleet([], {}, [], {})
+    one, two = made.new().engine, made.new().engine
+    assert len({next(one.serials), next(two.serials), next(one.serials)}) == 3
