@@ -114,25 +114,31 @@ class Memory:
         self._sessions.pop(session_id, None)
         self._bytes -= self._sizes.pop(session_id, 0)
 
-    def _unknown(self, db: Connection, wanted: Sequence[str]) -> list[str]:
-        """Those to be learned of. Where others write too, they are kept from the rest until this transaction ends."""
+    def _unknown(self, db: Connection, wanted: Sequence[str]) -> dict[str, bool]:
+        """Those to be learned of, and of each whether nobody else can write to it until this transaction ends.
+
+        Where others write too, those that are there are held from here on.
+        """
         if self._database.exclusive:
-            return [session_id for session_id in wanted if session_id not in self._sessions]
+            return dict.fromkeys((each for each in wanted if each not in self._sessions), True)
         written_by = dict(db.execute(_HELD, {"wanted": wanted}).all())
         for session_id in wanted:
             if session_id not in written_by:  # Deleted, or not made yet.
                 self.forget(session_id)
-        return [
-            session_id
+        return {
+            session_id: session_id in written_by
             for session_id in wanted
             if session_id not in self._sessions or written_by[session_id] != self._name
-        ]
+        }
 
-    def _learn(self, db: Connection, unknown: list[str], new: Mapping[str, Session]) -> bool:
-        """False where others have made one of them at this moment, so that who wrote to them has to be asked again."""
-        found = db.execute(_KNOWN_OR_DELETED, {"unknown": unknown}).all()
-        self._remember(db, {session_id: next_turn for session_id, next_turn in found if next_turn is not None})
-        absent = set(unknown) - {session_id for session_id, _ in found}
+    def _learn(self, db: Connection, unknown: Mapping[str, bool], new: Mapping[str, Session]) -> bool:
+        """False where others have made one of them since it was to be held, so that it has to be held first."""
+        found = db.execute(_KNOWN_OR_DELETED, {"unknown": list(unknown)}).all()
+        present = {session_id: next_turn for session_id, next_turn in found if next_turn is not None}
+        if not all(unknown[session_id] for session_id in present):
+            return False
+        self._remember(db, present)
+        absent = unknown.keys() - {session_id for session_id, _ in found}
         made = [new[session_id] for session_id in unknown if session_id in absent and session_id in new]
         rows = (session_rows.to_row(session) | _NEW | {"written_by": self._name} for session in made)
         if self._insert_session.execute(db, rows) < len(made):

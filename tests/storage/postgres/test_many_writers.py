@@ -8,16 +8,19 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, event, select
 
 from adapters.schema import Trace
+from storage.batch import Batches
 from storage.errors import SessionExists
+from storage.jobs import Finish
+from storage.opening import open_database
 from storage.records import EndedQuery, TraceQuery
 from storage.store import Store
 from storage.tables import traces
@@ -97,6 +100,36 @@ async def test_calls_of_one_session_at_once_have_turns_of_their_own(stores: list
     for name in sessions:
         turns = [trace.turn for trace in found if trace.session_id == name]
         assert sorted(turns) == list(range(len(turns)))
+
+
+async def test_a_session_that_another_makes_and_goes_on_with_while_its_first_call_is_written_has_a_turn_for_each(
+    place: str, stores: list[Store]
+) -> None:
+    """It is made after we looked for it to hold it, and written to once more after we asked for its next turn."""
+    theirs = [call("s", [1], [2]), call("s", [3], [4])]
+    with writer(place) as (our_db, ours), writer(place) as (their_db, others):
+
+        def they_write(*, is_before: bool, statement: str) -> None:
+            if "max(traces.turn)" in statement and len(theirs) == 1 + is_before:
+                with their_db.begin():
+                    others.write(their_db, [Finish(1, theirs.pop(0), None, session("s"))])
+
+        event.listen(our_db, "before_cursor_execute", lambda *told: they_write(is_before=True, statement=told[2]))
+        event.listen(our_db, "after_cursor_execute", lambda *told: they_write(is_before=False, statement=told[2]))
+        with our_db.begin():
+            ours.write(our_db, [Finish(1, call("s", [5], [6]), None, session("s"))])
+    assert theirs == []
+    assert [trace.turn for trace in await of(stores[0], "s")] == [0, 1, 2]
+
+
+@contextmanager
+def writer(place: str) -> Iterator[tuple[Connection, Batches]]:
+    database = open_database(place)
+    try:
+        with database.write_connection() as db:
+            yield db, Batches(database)
+    finally:
+        database.close()
 
 
 async def test_a_session_that_one_gateway_deletes_gets_nothing_more_from_another(stores: list[Store]) -> None:
