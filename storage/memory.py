@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import BindParameter, Connection, bindparam, func, null, select, union_all, update
+from sqlalchemy import BindParameter, Connection, bindparam, exists, func, null, select, union_all, update
 
 from adapters.schema import Session
 from storage import histories, places
@@ -78,8 +78,9 @@ class Memory:
     def __init__(self, database: Database) -> None:
         self._database: Final = database
         self._name: Final = new_id()
-        insert = database.insert(sessions).on_conflict_do_nothing()
-        self._insert_session = database.prepare(insert, sessions.c.keys())
+        names = sessions.c.keys()
+        insert = database.insert(sessions).from_select(names, _UNLESS_DELETED).on_conflict_do_nothing()
+        self._insert_session = database.prepare(insert, names)
         self._sign = database.prepare(_SIGN, ("of", "by"))
         self._sessions: OrderedDict[str, SessionMemory] = OrderedDict()
         self._sizes: dict[str, int] = {}
@@ -132,7 +133,7 @@ class Memory:
         }
 
     def _learn(self, db: Connection, unknown: Mapping[str, bool], new: Mapping[str, Session]) -> bool:
-        """False where others have made one of them since it was to be held, so that it has to be held first."""
+        """False where others have made one of them since it was to be held, or deleted it: then all is asked again."""
         found = db.execute(_KNOWN_OR_DELETED, {"unknown": list(unknown)}).all()
         present = {session_id: next_turn for session_id, next_turn in found if next_turn is not None}
         if not all(unknown[session_id] for session_id in present):
@@ -166,6 +167,10 @@ _NEXT_TURN: Final = (
 _KNOWN_OR_DELETED: Final = union_all(
     select(sessions.c.session_id, _NEXT_TURN).where(sessions.c.session_id.in_(_UNKNOWN)),
     select(tombstones.c.session_id, null()).where(tombstones.c.session_id.in_(_UNKNOWN)),
+)
+# It may have been deleted since that look, and whose process stood still in between is not to bring it back.
+_UNLESS_DELETED: Final = select(*(bindparam(column.name, type_=column.type) for column in sessions.c)).where(
+    ~exists().where(tombstones.c.session_id == bindparam("session_id", type_=tombstones.c.session_id.type))
 )
 _HELD: Final = (
     select(sessions.c.session_id, sessions.c.written_by)

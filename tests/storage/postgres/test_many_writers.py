@@ -17,7 +17,8 @@ import pytest
 from sqlalchemy import Connection, event, select
 
 from adapters.schema import Trace
-from storage.batch import Batches
+from storage import sessions
+from storage.batch import Batches, Written
 from storage.errors import SessionExists
 from storage.jobs import Finish
 from storage.opening import open_database
@@ -84,10 +85,10 @@ async def test_what_one_gateway_has_begun_before_another_ends_a_call_is_known_wh
 
 
 async def test_calls_of_one_session_at_once_have_turns_of_their_own(stores: list[Store]) -> None:
-    sessions = [f"s{number}" for number in range(7)]
+    names = [f"s{number}" for number in range(7)]
 
     async def one(number: int) -> None:
-        store, trace = random.choice(stores), call(random.choice(sessions), [number], [1])
+        store, trace = random.choice(stores), call(random.choice(names), [number], [1])
         store.begin(replace(trace, status="running", choices=()), session(trace.session_id))
         await asyncio.sleep(random.random() / 20)
         await store.finish(trace, timeout=20)
@@ -97,7 +98,7 @@ async def test_calls_of_one_session_at_once_have_turns_of_their_own(stores: list
         await asyncio.sleep(0.05)
     found = (await stores[0].traces(TraceQuery(limit=1_000))).items
     assert len(found) == 600
-    for name in sessions:
+    for name in names:
         turns = [trace.turn for trace in found if trace.session_id == name]
         assert sorted(turns) == list(range(len(turns)))
 
@@ -120,6 +121,28 @@ async def test_a_session_that_another_makes_and_goes_on_with_while_its_first_cal
             ours.write(our_db, [Finish(1, call("s", [5], [6]), None, session("s"))])
     assert theirs == []
     assert [trace.turn for trace in await of(stores[0], "s")] == [0, 1, 2]
+
+
+async def test_a_session_that_another_makes_and_deletes_while_its_first_call_is_written_stays_deleted(
+    place: str, stores: list[Store]
+) -> None:
+    """As it does to a process that stood still between its look for the session and making it."""
+    theirs = [call("s", [1], [2])]
+    with writer(place) as (our_db, ours), writer(place) as (their_db, others):
+
+        def they_delete(statement: str) -> None:
+            if "max(traces.turn)" in statement and theirs:
+                with their_db.begin():
+                    others.write(their_db, [Finish(1, theirs.pop(), None, session("s"))])
+                with their_db.begin():
+                    assert sessions.remove(their_db, "s")
+
+        event.listen(our_db, "after_cursor_execute", lambda *told: they_delete(told[2]))
+        with our_db.begin():
+            written = ours.write(our_db, [Finish(1, call("s", [5], [6]), None, session("s"))])
+    assert written == Written(finished=0, dropped_late=1, dropped_traces=1)
+    assert await stores[0].session("s") is None
+    assert await of(stores[0], "s") == ()
 
 
 @contextmanager
