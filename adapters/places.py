@@ -46,6 +46,16 @@ class Place:
         """Whether these ids only name what the entries of a list of logprobs are of."""
         return self.column is not None or self.texts
 
+    @property
+    def clue(self) -> bytes | None:
+        """What stands in the JSON text of each list that has values here; null where nothing is sure to.
+
+        Such a word is looked for once for `token_id` and for `token_id:N`.
+        """
+        if self.texts:
+            return _TOKEN_ID_TEXT.rstrip(":").encode()
+        return self.column.encode() if isinstance(self.column, str) else None
+
     def __str__(self) -> str:
         path = ".".join(self.path) + ("[]" if self.by_choice else "")
         column = (
@@ -94,8 +104,9 @@ class Place:
     def cells(self, raw: Raw) -> list[Any] | None:
         """The values in what `find` found, or None where no item has any: lists of one name differ so between engines.
         Raises BadValue."""
-        if self.texts and _TOKEN_ID_TEXT.encode() not in bytes(raw):  # A search is cheaper than a parse.
-            return None
+        text = bytes(raw)
+        if self.clue is not None and self.clue not in text:  # A search is cheaper than a parse.
+            return [] if text.strip(b"[] ") == b"" else None
         try:
             return self._cells(raw)
         except ValueError as exc:
@@ -135,8 +146,6 @@ class Place:
                 return [row[self.column] for row in decode(raw, _any_list)]
             except (TypeError, IndexError, KeyError):
                 raise BadValue(f"a row without item {self.column}") from None
-        if b'"%s"' % self.column.encode() not in bytes(raw):
-            return [] if bytes(raw).strip(b"[] ") == b"" else None
         cells = [row.cell for row in decode(raw, _column_decoder(self.column))]
         return None if all(cell is msgspec.UNSET for cell in cells) else cells
 

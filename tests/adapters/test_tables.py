@@ -15,8 +15,15 @@ from adapters.tables import Table, tables_of
 
 LOGPROB = Place("choice", ("logprobs", "content"), column="logprob")
 TOKEN_ID = Place("choice", ("logprobs", "content"), column="token_id")
+TOKEN = Place("choice", ("logprobs", "content"), column="token", texts=True)
 LISTED = Place("choice", ("logprobs", "token_logprobs"))
-SOURCES = (Source(Place("choice", ("token_ids",)), (LOGPROB, LISTED)), Source(TOKEN_ID, (LOGPROB,)))
+TOKENS = Place("choice", ("logprobs", "tokens"), texts=True)
+SOURCES = (
+    Source(Place("choice", ("token_ids",)), (LOGPROB, LISTED)),
+    Source(TOKEN_ID, (LOGPROB,)),
+    Source(TOKEN, (LOGPROB,)),
+    Source(TOKENS, (LISTED,)),
+)
 
 
 def table() -> Table:
@@ -60,17 +67,43 @@ def test_only_members_of_a_choice_with_lists_of_values_or_objects_are_tables(pla
     assert tables_of((Source(place, (Place("choice", ("logprobs", "token_logprobs")),)),)).keys() == {"logprobs"}
 
 
-VALUES = st.sampled_from([-1.5, 0, None, 7, "x", [1], {}])
+@pytest.mark.parametrize("tokens", [["a", "token_id:7"], ["token_id:7", "token_id:8"]])
+def test_texts_are_read_where_one_of_them_may_name_an_id(tokens: list[str]) -> None:
+    member = {"content": [{"logprob": -1.5, "token": token} for token in tokens], "tokens": tokens}
+    columns = table().read(Raw(json.dumps(member).encode()))
+    assert columns is not None
+    assert columns["content", "token"] == columns["tokens", None] == tokens
+
+
+def test_texts_that_name_no_id_are_passed_over() -> None:
+    member = {"content": [{"logprob": -1.5, "token": "a"}], "tokens": ["a"], "token_logprobs": [-1.5]}
+    assert table().read(Raw(json.dumps(member).encode())) == {
+        ("content", "logprob"): [-1.5],
+        ("token_logprobs", None): [-1.5],
+    }
+
+
+VALUES = st.sampled_from([-1.5, 0, None, 7, "x", "token_id:7", [1], {}])
 ROWS = st.dictionaries(st.sampled_from(["logprob", "token_id", "token"]), VALUES)
 LISTS = st.one_of(VALUES, st.lists(ROWS, max_size=4), st.lists(VALUES, max_size=4))
 
 
-@given(st.one_of(VALUES, st.dictionaries(st.sampled_from(["content", "token_logprobs", "refusal"]), LISTS)))
+@given(st.one_of(VALUES, st.dictionaries(st.sampled_from(["content", "token_logprobs", "tokens", "refusal"]), LISTS)))
 def test_it_says_what_each_place_says_by_itself(member: Any) -> None:
     raw = Raw(json.dumps(member).encode())
     columns = table().read(raw)
-    for place in (LOGPROB, TOKEN_ID, LISTED) if columns is not None else ():
+    for place in (LOGPROB, LISTED) if columns is not None else ():
         assert columns.get((place.path[-1], place.column)) == alone(place, raw)
+    for place in (TOKEN_ID, TOKEN, TOKENS) if columns is not None else ():
+        assert named(place, columns.get((place.path[-1], place.column))) == named(place, alone(place, raw))
+
+
+def named(place: Place, cells: Any) -> Any:
+    """The ids that these cells are or name. Texts may be passed over that would name none."""
+    try:
+        return cells if cells is None or cells == "bad" else place.token_ids_of(cells)
+    except BadValue:
+        return "bad"
 
 
 def alone(place: Place, member: Raw) -> Any:
