@@ -8,10 +8,10 @@ takes; a history that was rendered anew has the whole base as dictionary.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Final
 
-import zstandard
+from storage import zstd
 
 # Levels 5 and 6 take twice the time for a tenth fewer bytes.
 _LEVEL: Final = 3
@@ -23,10 +23,12 @@ _TOO_SMALL: Final = 512
 _FEW_FLOATS: Final = 2048
 _AROUND: Final = 8 * 1024
 _SMALL_REST: Final = 16 * 1024
-_SMALL_TABLE_LOG: Final = 13
 _BLOCK: Final = 16 * 1024
 _GLANCE: Final = 1024
 """Most texts that are not alike differ in as much."""
+_LEAST_WINDOW_LOG, _LARGEST_WINDOW_LOG = zstd.CompressionParameter.window_log.bounds()
+_DECOMPRESSION: Final[Mapping[int, int]] = {zstd.DecompressionParameter.window_log_max: _LARGEST_WINDOW_LOG}
+"""Else it refuses what is larger than 128 MiB, for fear of strangers' frames."""
 
 
 class BadDelta(ValueError):
@@ -62,18 +64,21 @@ class Encoder:
     """Encodes payloads, each with the one context that is dear to make. For one thread."""
 
     def __init__(self) -> None:
-        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        self._compressor = zstd.ZstdCompressor(_LEVEL)
 
     def encode(self, payload: bytes, base: bytes | None = None) -> bytes:
         """The smallest form that its length is worth; the first byte says which."""
         if len(payload) < _TOO_SMALL:
             return plain(payload)
-        packed = _delta(payload, base) if base else _ZSTD + self._compressor.compress(payload)
+        packed = _delta(payload, base) if base else _ZSTD + self._compressed(payload)
         return packed if len(packed) <= len(payload) else plain(payload)
 
     def encode_floats(self, payload: bytes) -> bytes:
         """The same for numbers that shrink by a tenth at best: of a few hundred that is not worth the time."""
         return plain(payload) if len(payload) < _FEW_FLOATS else self.encode(payload)
+
+    def _compressed(self, payload: bytes) -> bytes:
+        return self._compressor.compress(payload, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
 def plain(payload: bytes) -> bytes:
@@ -87,10 +92,10 @@ def decode(blob: bytes, base: bytes | None = None) -> bytes:
         if form == _PLAIN:
             return blob[1:]
         if form == _ZSTD:
-            return zstandard.ZstdDecompressor().decompress(blob[1:])
+            return zstd.decompress(blob[1:], options=_DECOMPRESSION)
         if form == _DELTA and base is not None:
             return _undelta(blob, base)
-    except (zstandard.ZstdError, struct.error) as exc:
+    except (zstd.ZstdError, struct.error) as exc:
         raise BadDelta(str(exc)) from exc
     raise BadDelta("needs its base" if form == _DELTA else f"unknown form {form!r}")
 
@@ -102,31 +107,13 @@ def _delta(payload: bytes, base: bytes) -> bytes:
         return _HEAD.pack(_DELTA, prefix, 0, 0)
     start, end = _dictionary_span(prefix, len(rest), len(base))
     dictionary = base[start:end]
-    parameters = _parameters(len(rest).bit_length(), len(dictionary).bit_length())
-    compressor = zstandard.ZstdCompressor(compression_params=parameters, dict_data=_raw(dictionary))
-    return _HEAD.pack(_DELTA, prefix, start, end) + compressor.compress(rest)
-
-
-@lru_cache
-def _parameters(rest_bits: int, dictionary_bits: int) -> zstandard.ZstdCompressionParameters:
-    """For a rest and a dictionary of at most so many bits of length."""
-    rest, dictionary = 1 << rest_bits, 1 << dictionary_bits
     # Without a window over both, zstd forgets the dictionary's begin.
-    window = min(zstandard.WINDOWLOG_MAX, max(zstandard.WINDOWLOG_MIN, (rest + dictionary).bit_length()))
-    parameters = zstandard.ZstdCompressionParameters.from_level(
-        _LEVEL, source_size=rest, dict_size=dictionary, window_log=window
-    )
-    if rest > 2 * _SMALL_REST:
-        return parameters
-    # Tables for what is there, and not four times as much: each difference has new ones.
-    return zstandard.ZstdCompressionParameters(
-        window_log=window,
-        hash_log=min(_SMALL_TABLE_LOG, parameters.hash_log),
-        chain_log=min(_SMALL_TABLE_LOG, parameters.chain_log),
-        search_log=parameters.search_log,
-        min_match=parameters.min_match,
-        strategy=parameters.strategy,
-    )
+    window = (len(rest) + len(dictionary)).bit_length()
+    options: Mapping[int, int] = {
+        zstd.CompressionParameter.compression_level: _LEVEL,
+        zstd.CompressionParameter.window_log: min(max(window, _LEAST_WINDOW_LOG), _LARGEST_WINDOW_LOG),
+    }
+    return _HEAD.pack(_DELTA, prefix, start, end) + zstd.compress(rest, options=options, zstd_dict=_raw(dictionary))
 
 
 def _undelta(blob: bytes, base: bytes) -> bytes:
@@ -136,7 +123,7 @@ def _undelta(blob: bytes, base: bytes) -> bytes:
     rest = blob[_HEAD.size :]
     if start == end == 0 and not rest:
         return base[:prefix]
-    return base[:prefix] + zstandard.ZstdDecompressor(dict_data=_raw(base[start:end])).decompress(rest)
+    return base[:prefix] + zstd.decompress(rest, zstd_dict=_raw(base[start:end]), options=_DECOMPRESSION)
 
 
 def _dictionary_span(prefix: int, rest: int, base: int) -> tuple[int, int]:
@@ -146,7 +133,6 @@ def _dictionary_span(prefix: int, rest: int, base: int) -> tuple[int, int]:
     return max(0, prefix - _AROUND), min(base, prefix + rest + _AROUND)
 
 
-def _raw(dictionary: bytes) -> zstandard.ZstdCompressionDict | None:
-    if not dictionary:
-        return None
-    return zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+def _raw(dictionary: bytes) -> tuple[zstd.ZstdDict, int] | None:
+    """As what stands before the text, for it serves once: a digested dictionary takes longer to make than it saves."""
+    return zstd.ZstdDict(dictionary, is_raw=True).as_prefix if dictionary else None

@@ -73,14 +73,13 @@ class Writer:
         self._drains_from = float("-inf")
         self._finished = self._refused = self._dropped_late = self._commits = self._restarts = 0
         self._last_commit_ms: float | None = None
-        self._thread = threading.Thread(target=self._supervise, name="storage-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="storage-writer", daemon=True)
+        self.alive = False
+        """Whether its thread works. Each call asks several times, for which the thread itself takes too long."""
 
     def start(self) -> None:
+        self.alive = True
         self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
 
     @property
     def unable(self) -> str | None:
@@ -89,7 +88,7 @@ class Writer:
 
     def put(self, job: Job) -> None:
         """Raises CannotRecord."""
-        if self._closing or not self._thread.is_alive():
+        if self._closing or not self.alive:
             raise CannotRecord("the writer has ended")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
@@ -112,7 +111,7 @@ class Writer:
             commits=self._commits,
             last_commit_ms=self._last_commit_ms,
             oldest_queued_ms=self._inbox.oldest_ms,
-            writer_alive=self._thread.is_alive(),
+            writer_alive=self.alive,
             writer_restarts=self._restarts,
             unable=self.unable,
             spool_depth=spool.depth,
@@ -133,6 +132,12 @@ class Writer:
             self._inbox.end()
         self._thread.join(timeout + _LEAVES_S)
         return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._supervise()
+        finally:
+            self.alive = False
 
     def _supervise(self) -> None:
         """What ends the work does not end the writer: it starts again, with what it had in hand."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -46,10 +47,15 @@ def read_field(fields: Fields, name: str, type_: type[_T] | Any, wanted: str) ->
     if raw is None:
         return None
     try:
-        value: _T | None = msgspec.json.decode(raw, type=type_ | None)
+        value: _T | None = _decoder_of(cast(Any, type_)).decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadRequest(f"`{name}` must be {wanted}.", param=name, code="invalid_type") from None
     return value
+
+
+@lru_cache
+def _decoder_of(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_ | None)
 
 
 def read_count(fields: Fields, name: str) -> int:

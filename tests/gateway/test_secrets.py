@@ -14,13 +14,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-import zstandard
 
 from gateway.scripted import Fault, ScriptedServer, running
+from storage import zstd
 from tests.gateway.dialect_calls import ASKED
 from tests.gateway.harness import CHAT, HELLO, Running, gateway, until
 
 AGENT, ADMIN, BACKEND = "canary-agent-c0ffee", "canary-admin-c0ffee", "canary-backend-c0ffee"
+_ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}
 # What callers send beside a good key, or in place of one.
 SENT: Mapping[str, str] = {
@@ -95,9 +96,9 @@ async def busy(served: Running, server: ScriptedServer) -> tuple[list[str], list
 def laid_open(data: bytes) -> bytes:
     """With what stands compressed in it. What is stored against another trace is told by the API, whole."""
     parts = [data]
-    for found in re.finditer(re.escape(zstandard.FRAME_HEADER), data):
-        with suppress(zstandard.ZstdError):
-            parts.append(zstandard.ZstdDecompressor().decompressobj().decompress(data[found.start() :]))
+    for found in re.finditer(re.escape(_ZSTD_FRAME), data):
+        with suppress(zstd.ZstdError):
+            parts.append(zstd.ZstdDecompressor().decompress(data[found.start() :]))
     return b"\n".join(parts)
 
 

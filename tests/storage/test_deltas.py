@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from base64 import b64decode
 
 import pytest
 from hypothesis import given, settings
@@ -101,3 +102,35 @@ def test_a_few_floats_are_kept_as_they_are_and_many_alike_are_compressed() -> No
     assert len(Encoder().encode_floats(many)) < len(many) // 10
     for floats in (few, many):
         assert decode(Encoder().encode_floats(floats)) == floats
+
+
+WRITTEN_BEFORE = {
+    # As the program wrote them that had another library for zstd, and digested dictionaries.
+    "whole": (
+        b"ASi1L/1gmRJFDQDGWjAVoBtaA3CTn6NoqYrN3lJKmRIoV6VOPQAsABsARVEURVEUBEEQBEEQBHHOOeecc44xxhhjjDGllFJKKaUQ"
+        b"QgghhBDy//+qqlpV1aggjilkAwhgIEA4KAAYAVVVVVVVVVVVVVVVPQg4ACwQGDQoJAgAGEIIIYT8/7+qqlZVNcYYY4wxRkURqqqq"
+        b"qqqqqqqqqqqqqqqqqqqqqqqqqqqqqlVVAwkEAAQGDf////////////////////////////////8BgZCoIfT2mAMxRxJNGh8SuEKn"
+        b"H/b//zfbFaG0pjI6wNJKS1oIVU1L+RNTm33k9+/v8sf2+Ds+x7/xNb6Mj/EvPou/4qP4E5/Ej/gh/sN3+Bs+w7fwK/wJH+E/+Aa/"
+        b"4Cf4A7/AD/gC/H/f3/f7/H7f6/v5Ht+79/b+ek/vzXt5H+/D+3ff3bf77D5f9wSg4p8Cwg6paQlkMuYI+8fIJ+Tz+HR8Gh+Mz+JT"
+        b"8Ul8dsS/xzS4WWHy4eCjhNHNwZkUpTYNPiqYfBz4KB2eMTNaRsm4MU6MhnEw8kWUVbM55zznrCfLqakG"
+    ),
+    "against a base": (
+        b"AtwFAAAAAAAAwhAAACi1L/1gvQy1AwByBAgOwKXVRpo1inOrvmaqMwPBSKju////////JRhABtUJmzgg4JWtA5XIrQd4kEEBDzIo"
+        b"8CCDAg+yUOBBBgUeZFDAgwwKPMigwIMMFHiQQYEHGRTwIIMCDzIo8CADBR5kUOBBBgU8yKAYeCFJGIhLLwj2aicB"
+    ),
+    "against its beginning": (
+        b"AtAHAAAAAAAA0AcAACi1L/1gyQpdBgCWkBoSsKWQ4QckB0ySASGWMJlesQS4JAAJAA4AD8MwDMNSSimllFIIIYQQMjMzMzMzMzMz"
+        b"Y4wxhhBCCCGEECQg//////////8PVVVVVVVVVVVVVdX//38CBAOAwUBBVVVVVVVVVVVVVVVVVVUBgP+oIL4BsJNy8hLYgr///78B"
+        b"JgwVKgwZKgxZT2w5SzhLN0ts1sQQPhbXTDPNZKaZZlfLWeIwGxaGubAoTBMWhHmwGMyChWAOLAIzYAkw/5Xib8X5a4IYei0Psm9Z"
+        b"EA=="
+    ),
+    "again": (b"ApkTAAAAAAAAAAAAAA=="),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN_BEFORE)
+def test_what_an_earlier_program_wrote_is_read(form: str) -> None:
+    base = b"".join(b"%d files, " % number for number in range(400))
+    payload = base[:1500] + b"another way " * 60 + base[1500:] + b"the end"
+    bases = {"against a base": base, "against its beginning": payload[:2000], "again": payload}
+    assert decode(b64decode(WRITTEN_BEFORE[form]), bases.get(form)) == payload
