@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from adapters.raw import Fields, told
 from adapters.schema import Error
+from adapters.tables import Read
 
 _NOTHING: Final[Mapping[str, Raw]] = {}
 
@@ -75,6 +76,8 @@ class WholeAnswer:
     anomalies: tuple[str, ...] = ()
     body: bytes | None = None
     """The bytes that this was read from, where it came whole."""
+    read: Mapping[str, Read] = field(default_factory=dict)
+    """By its name, a member of a choice that was read already."""
 
     def of_choice(self, position: int) -> Mapping[str, Raw]:
         """All that was said of one choice, wherever it stood."""

@@ -128,7 +128,7 @@ class OpenAIEngine:
         return open_chunk(data, plan.request.expected_choices)
 
     def open_answer(self, body: bytes, plan: Plan) -> WholeAnswer:
-        return open_answer(body, plan.request.expected_choices)
+        return open_answer(body, plan.request.expected_choices, self.shape.tables)
 
     def read(self, answer: WholeAnswer, plan: Plan, prompt_ids: ReadIds = TokenIds.from_json) -> Completion:
         mode = "processed" if PROCESSED_LOGPROBS in plan.server.features else self.logprobs_mode

@@ -16,13 +16,15 @@ from adapters.errors import error_of
 from adapters.fold import MAX_CHOICES, OPENAI_RULES, FoldRules
 from adapters.places import BadValue, Place, Source
 from adapters.raw import Fields, NotJSON, integer, mend, open_object, open_objects, text, told
-from adapters.tables import Table, tables_of
+from adapters.tables import Read, Table, tables_of
 from adapters.tools import fragments
 
 REASONING: Final = ("reasoning", "reasoning_content")
 """The names that reasoning goes by in a delta or message; where both are told, the second is a copy."""
 _CHOICES: Final = b'"choices":'
+_LOGPROBS: Final = b'"logprobs":'
 _CUT_OUT: Final = b'"cut out"'
+_NO_TABLES: Final[Mapping[str, Table]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,16 @@ def open_chunk(data: bytes, expected_choices: int) -> Chunk:
     return Chunk(root, tuple(choices), error, tuple(odd))
 
 
-def open_answer(body: bytes, expected_choices: int) -> WholeAnswer:
-    """A whole body, opened. Raises NotJSON when it is no JSON object."""
+def open_answer(body: bytes, expected_choices: int, tables: Mapping[str, Table] = _NO_TABLES) -> WholeAnswer:
+    """A whole body, opened. Raises NotJSON when it is no JSON object.
+
+    `tables`: those of its shape, of which what one choice says may be read on the way.
+    """
     odd: list[str] = []
     choices: dict[int, Fields] = {}
-    if (parted := _parted(body)) is not None:
-        root, opened = parted
+    read: Mapping[str, Read] = {}
+    if (parted := _parted(body, tables)) is not None:
+        root, opened, read = parted
     else:
         body, root, opened = _level_by_level(body, odd)
     error = error_of(root)
@@ -105,26 +111,51 @@ def open_answer(body: bytes, expected_choices: int) -> WholeAnswer:
         error=error,
         anomalies=tuple(dict.fromkeys(odd)),
         body=body,
+        read=read,
     )
 
 
-def _parted(body: bytes) -> tuple[Fields, list[Fields]] | None:
-    """The root and its choices of a body like nearly all; None for any other.
+def _parted(body: bytes, tables: Mapping[str, Table]) -> tuple[Fields, list[Fields], Mapping[str, Read]] | None:
+    """The root and its choices of a body like nearly all, and which members of them were read; None for any other.
 
     They are most of it, so it is guessed where they end: what stands between is read as they, and what stands around as
     the root. Where both are JSON and `choices` is what was cut out, the guess was right.
     """
     start = body.find(_CHOICES) + len(_CHOICES)
     end = body.rfind(b"}]") + 2
+    listed = body[start:end]
     try:
-        opened = open_objects(body[start:end])
+        opened, read = _with_logprobs(listed, tables) or (open_objects(listed), {})
         root = open_object(body[:start] + _CUT_OUT + body[end:])
     except NotJSON:
         return None
     if root.get("choices") != Raw(_CUT_OUT):
         return None
-    root["choices"] = Raw(body[start:end])
-    return root, opened
+    root["choices"] = Raw(listed)
+    return root, opened, read
+
+
+def _with_logprobs(listed: bytes, tables: Mapping[str, Table]) -> tuple[list[Fields], Mapping[str, Read]] | None:
+    """A single choice with logprobs, which are most of it, and what their table reads in the one pass over them.
+
+    They are guessed as the choices are, and None is given where that was wrong.
+    """
+    start = listed.find(_LOGPROBS) + len(_LOGPROBS)
+    end = listed.rfind(b"}]}") + 3
+    if "logprobs" not in tables or end <= start:
+        return None
+    try:
+        opened = open_objects(listed[:start] + _CUT_OUT + listed[end:])
+    except NotJSON:
+        return None
+    if len(opened) != 1 or opened[0].get("logprobs") != Raw(_CUT_OUT):
+        return None
+    logprobs = Raw(listed[start:end])
+    columns = tables["logprobs"].read(logprobs)
+    if columns is None:
+        return None
+    opened[0]["logprobs"] = logprobs
+    return opened, {"logprobs": (logprobs, columns)}
 
 
 def _level_by_level(body: bytes, odd: list[str]) -> tuple[bytes, Fields, list[Fields]]:

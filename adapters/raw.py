@@ -108,8 +108,7 @@ def join_object(fields: Mapping[str, Raw]) -> bytes:
         return b"{}"
     parts: list[bytes | Raw] = []
     for name, raw in fields.items():
-        parts.append(_MEMBERS.get(name) or _member(name))
-        parts.append(raw)
+        parts += (_MEMBERS.get(name) or _member(name), raw)
     parts[0] = b"{" + bytes(parts[0])[1:]
     parts.append(b"}")
     return b"".join(parts)

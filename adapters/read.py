@@ -110,7 +110,8 @@ class _Reading:
 
     def tokens(self, position: int, prompt: TokenIds | None) -> TokensRead:
         echoes = self.request.fields.get("echo") == TRUE
-        reading = ChoiceTokens(self.shape, self.answer.root, self.answer.of_choice(position), self.indexes[position])
+        answer = self.answer
+        reading = ChoiceTokens(self.shape, answer.root, answer.of_choice(position), self.indexes[position], answer.read)
         tokens = reading.read(echoed=len(prompt) if echoes and prompt is not None else 0)
         self.anomalies += reading.anomalies
         if tokens.token_ids is None and self.asked:

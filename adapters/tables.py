@@ -19,6 +19,8 @@ from adapters.raw import REFUSALS
 Column = tuple[str, str | int | None]
 """A list of the member, and which part of its items; null where these are wanted whole."""
 Columns = Mapping[Column, list[Any]]
+Read = tuple[Raw, Columns]
+"""What was read, and the columns of it."""
 
 # What is taken of a row. The names are written out, for to look one up in each row takes twice as long.
 _CELLS: Final[Mapping[str, Callable[[list[Any]], list[Any]]]] = {

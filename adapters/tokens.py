@@ -12,7 +12,7 @@ from msgspec import Raw
 from adapters.openai_shape import Shape
 from adapters.places import BadValue, Logprobs, Place, Source
 from adapters.raw import told
-from adapters.tables import Columns
+from adapters.tables import Columns, Read
 from adapters.token_ids import TokenIds
 
 
@@ -29,14 +29,22 @@ class TokensRead:
 class ChoiceTokens:
     """One reading of one choice. What is odd in it is left out, and stands in `anomalies`."""
 
-    def __init__(self, shape: Shape, root: Mapping[str, Raw], choice: Mapping[str, Raw], index: int) -> None:
-        """`choice`: all that was said of it, wherever it stood."""
+    def __init__(
+        self,
+        shape: Shape,
+        root: Mapping[str, Raw],
+        choice: Mapping[str, Raw],
+        index: int,
+        read: Mapping[str, Read],
+    ) -> None:
+        """`choice`: all that was said of it, wherever it stood; `read`: members that were read before."""
         self.anomalies: list[str] = []
         self._shape = shape
         self._root = root
         self._choice = choice
         self._index = index
         self._holders: dict[tuple[bool, tuple[str, ...]], Mapping[str, Raw] | None] = {}
+        self._read_before = read
         self._columns: dict[str, Columns | None] = {}
 
     def read(self, echoed: int = 0) -> TokensRead:
@@ -128,7 +136,11 @@ class ChoiceTokens:
             return None
         if member not in self._columns:
             raw = self._choice.get(member)
-            self._columns[member] = table.read(raw) if told(raw) else {}
+            before = self._read_before.get(member)
+            if before is not None and before[0] is raw:
+                self._columns[member] = before[1]
+            else:
+                self._columns[member] = table.read(raw) if told(raw) else {}
         return self._columns[member]
 
     def _find(self, place: Place) -> Raw | None:

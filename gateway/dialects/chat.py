@@ -12,7 +12,15 @@ from adapters.schema import Dialect as DialectName
 from adapters.schema import Error
 from gateway.dialects import openai_errors
 from gateway.dialects.dialect import BadRequest
-from gateway.dialects.openai_request import Fields, read_count, read_field, read_include_usage, text_fields_of
+from gateway.dialects.openai_request import (
+    Fields,
+    is_empty,
+    read_count,
+    read_field,
+    read_include_usage,
+    read_list,
+    text_fields_of,
+)
 from gateway.dialects.openai_stream import Chunk, Members, OpenAIResponder, Root, members
 
 
@@ -21,8 +29,7 @@ class ChatDialect:
 
     def read(self, body: bytes) -> CanonicalRequest:
         fields = text_fields_of(body)
-        messages: list[msgspec.Raw] | None = read_field(fields, "messages", list[msgspec.Raw], "a list of messages")
-        if messages is None:
+        if read_list(fields, "messages", "a list of messages") is None:
             raise BadRequest(
                 '`messages` is missing: send a list of messages, e.g. [{"role": "user", "content": "Hello"}].',
                 param="messages",
@@ -54,9 +61,9 @@ class ChatDialect:
 
 
 def _offers_tools(fields: Fields) -> bool:
-    tools: list[msgspec.Raw] | None = read_field(fields, "tools", list[msgspec.Raw], "a list of tools")
+    tools = read_list(fields, "tools", "a list of tools")
     choice = fields.get("tool_choice")
-    return bool(tools) and (choice is None or bytes(choice) != b'"none"')
+    return tools is not None and not is_empty(tools) and (choice is None or bytes(choice) != b'"none"')
 
 
 def _chunks_of(root: Root) -> list[Chunk]:

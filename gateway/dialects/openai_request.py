@@ -53,6 +53,21 @@ def read_field(fields: Fields, name: str, type_: type[_T] | Any, wanted: str) ->
     return value
 
 
+def read_list(fields: Fields, name: str, wanted: str) -> msgspec.Raw | None:
+    """A list that we only pass on, closed: it may be nearly all of the body. Null and absent are None."""
+    raw = fields.get(name)
+    if raw is None or raw == b"null":
+        return None
+    if not bytes(memoryview(raw)[:1]) == b"[":
+        raise BadRequest(f"`{name}` must be {wanted}.", param=name, code="invalid_type")
+    return raw
+
+
+def is_empty(raw: msgspec.Raw) -> bool:
+    """Whether this list is one without items."""
+    return not bytes(raw).strip(b"[] \t\r\n")
+
+
 @lru_cache
 def _decoder_of(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_ | None)

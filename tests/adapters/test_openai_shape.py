@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from adapters import vllm
 from adapters.answer_shape import WholeAnswer
 from adapters.openai_shape import open_answer
 
@@ -58,3 +59,39 @@ def test_choices_that_are_no_list_of_objects_are_odd(choices: bytes) -> None:
 @pytest.mark.parametrize("choices", [b"null", b"[]"])
 def test_an_answer_may_have_no_choices(choices: bytes) -> None:
     assert opened(b'{"choices":%s,"usage":null}' % choices) == ({"choices": choices, "usage": b"null"}, [], ())
+
+
+ENTRY = b'{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[]}'
+
+
+@pytest.mark.parametrize(
+    ("choice", "in_one_pass"),
+    [
+        (b'{"index":0,"logprobs":{"content":[%s]},"token_ids":[7]}' % ENTRY, True),
+        (b'{"index":0,"message":{"content":"\\"logprobs\\":{}]}"},"logprobs":{"content":[%s]}}' % ENTRY, True),
+        (b'{"logprobs":7,"index":0,"logprobs":{"content":[%s]}}' % ENTRY, False),
+        (b'{"index":0,"logprobs":{"content":[%s],"refusal":null}}' % ENTRY, False),
+        (b'{"index":0,"logprobs":{"content":[%s]},"meta":[{"a":[{}]}]}' % ENTRY, False),
+        (b'{"index":0,"message":{"logprobs":{"content":[%s]}},"logprobs":null}' % ENTRY, False),
+        (b'{"index":0,"message":{"logprobs":{"content":[%s]}},"logprobs":{"content":[%s]}}' % (ENTRY, ENTRY), False),
+        (b'{"index":0,"logprobs":{"content":7,"x":[{"a":[{}]}]}}', False),
+        (b'{"index":0,"logprobs":{"tokens":["a"],"token_logprobs":[-0.5],"top_logprobs":[{}]},"text":"a"}', True),
+        (b'{"index":0,"logprobs":{"content":[%s]}},{"index":1,"logprobs":{"content":[%s]}}' % (ENTRY, ENTRY), False),
+        (b'{"index":0,"logprobs":"cut out","x":[{}]}', False),
+    ],
+)
+def test_logprobs_read_on_the_way_are_those_of_the_choice(choice: bytes, in_one_pass: bool) -> None:
+    body = b'{"choices":[%s],"usage":null}' % choice
+    with_tables = open_answer(body, 1, vllm.SHAPE.tables)
+    assert (with_tables.root, with_tables.choices) == (open_answer(body, 1).root, open_answer(body, 1).choices)
+    assert bool(with_tables.read) == in_one_pass
+    for raw, columns in with_tables.read.values():
+        assert raw is with_tables.choices[0]["logprobs"]
+        assert columns == vllm.SHAPE.tables["logprobs"].read(raw)
+
+
+def test_a_value_that_is_no_json_among_the_logprobs_is_mended_as_elsewhere() -> None:
+    body = b'{"choices":[{"index":0,"logprobs":{"content":[{"token":"a","logprob":NaN,"top":[{}]}]}}]}'
+    answer = open_answer(body, 1, vllm.SHAPE.tables)
+    assert answer.anomalies == ("the answer was not strict JSON",)
+    assert bytes(answer.choices[0]["logprobs"]) == b'{"content":[{"token":"a","logprob":null,"top":[{}]}]}'
