@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from adapters.raw import told
 from gateway.dialects.dialect import BadRequest
 
 Fields = dict[str, msgspec.Raw]
@@ -56,9 +57,9 @@ def read_field(fields: Fields, name: str, type_: type[_T] | Any, wanted: str) ->
 def read_list(fields: Fields, name: str, wanted: str) -> msgspec.Raw | None:
     """A list that we only pass on, closed: it may be nearly all of the body. Null and absent are None."""
     raw = fields.get(name)
-    if raw is None or raw == b"null":
+    if not told(raw):
         return None
-    if not bytes(memoryview(raw)[:1]) == b"[":
+    if bytes(memoryview(raw)[:1]) != b"[":
         raise BadRequest(f"`{name}` must be {wanted}.", param=name, code="invalid_type")
     return raw
 

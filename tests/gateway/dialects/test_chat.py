@@ -58,6 +58,7 @@ def test_null_means_not_asked() -> None:
 def test_tools_that_may_not_be_called_are_no_tools() -> None:
     assert not read(tools=[{"type": "function"}], tool_choice="none").tools
     assert not read(tools=[]).tools
+    assert not CHAT.read(b'{"messages":[],"tools": [ \n ]}').tools
 
 
 def test_fields_that_nobody_reads_keep_their_own_text() -> None:
@@ -75,6 +76,7 @@ def test_fields_that_nobody_reads_keep_their_own_text() -> None:
         (b"[1, 2]", "must be a JSON object"),
         (b'"text"', "must be a JSON object"),
         (b"{}", "`messages` is missing"),
+        (b'{"messages": null}', "`messages` is missing"),
         (b'{"messages": "hi"}', "`messages` must be a list"),
         (b'{"messages": [], "n": 0}', "`n` must be a positive integer, not 0"),
         (b'{"messages": [], "n": "two"}', "`n` must be a positive integer"),
