@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import httpx
 
@@ -49,11 +50,8 @@ def _head(method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], l
         raise httpx.LocalProtocolError(f"not a method: {method!r}")
     lines = [b"%s %s HTTP/1.1" % (method.encode(), target.path), b"host: " + target.authority]
     for name, value in headers:
-        if name.lower() in _FRAMING:
-            continue
-        if _NAME.fullmatch(name) is None:
-            raise httpx.LocalProtocolError(f"not a header's name: {name!r}")
-        lines.append(b"%s: %s" % (name, value))
+        if (begin := _begin_of(name)) is not None:
+            lines.append(begin + value)
     if length or method not in ("GET", "HEAD"):
         lines.append(b"content-length: %d" % length)
     lines.append(b"\r\n")
@@ -62,3 +60,13 @@ def _head(method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], l
     if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
         raise httpx.LocalProtocolError("a header or the URL holds a line break or NUL")
     return head
+
+
+@lru_cache(1024)
+def _begin_of(name: bytes) -> bytes | None:
+    """How the line of a header begins; null for one of the framing. Raises httpx.LocalProtocolError."""
+    if name.lower() in _FRAMING:
+        return None
+    if _NAME.fullmatch(name) is None:
+        raise httpx.LocalProtocolError(f"not a header's name: {name!r}")
+    return name + b": "
