@@ -21,6 +21,8 @@ _DELTA: Final = b"\x02"
 _HEAD: Final = struct.Struct("<cIII")
 _TOO_SMALL: Final = 512
 _FEW_FLOATS: Final = 2048
+_LEAST_DICTIONARY: Final = 8
+"""Bytes of which zstd makes anything. Fewer are as none, to it as well."""
 _AROUND: Final = 8 * 1024
 _SMALL_REST: Final = 16 * 1024
 _BLOCK: Final = 16 * 1024
@@ -135,4 +137,4 @@ def _dictionary_span(prefix: int, rest: int, base: int) -> tuple[int, int]:
 
 def _raw(dictionary: bytes) -> tuple[zstd.ZstdDict, int] | None:
     """As what stands before the text, for it serves once: a digested dictionary takes longer to make than it saves."""
-    return zstd.ZstdDict(dictionary, is_raw=True).as_prefix if dictionary else None
+    return zstd.ZstdDict(dictionary, is_raw=True).as_prefix if len(dictionary) >= _LEAST_DICTIONARY else None

@@ -30,6 +30,12 @@ def test_what_shares_a_beginning_is_decoded(prefix: int, length: int, inserted: 
     assert decode(encode(payload, base), base) == payload
 
 
+@pytest.mark.parametrize("length", range(13))
+def test_a_base_may_be_of_a_few_bytes(length: int) -> None:
+    payload, base = noise(100, seed=1) * 20, noise(length, seed=2)
+    assert decode(encode(payload, base), base) == payload
+
+
 def test_a_growing_history_costs_its_new_part() -> None:
     base, new = noise(400_000, seed=1), noise(1_000, seed=2)
     assert len(encode(base + new, base)) < 1_100
