@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from storage import zstd
+from storage.zstd import zstd
 
 # Levels 5 and 6 take twice the time for a tenth fewer bytes.
 _LEVEL: Final = 3

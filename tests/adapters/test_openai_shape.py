@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import Raw
 
 from adapters import vllm
 from adapters.answer_shape import WholeAnswer
 from adapters.openai_shape import open_answer
+from adapters.tokens import ChoiceTokens
 
 CHOICE = b'{"index":0,"message":{"content":"a"},"logprobs":{"content":[{"token":"a"}]}}'
 
@@ -95,3 +97,11 @@ def test_a_value_that_is_no_json_among_the_logprobs_is_mended_as_elsewhere() -> 
     answer = open_answer(body, 1, vllm.SHAPE.tables)
     assert answer.anomalies == ("the answer was not strict JSON",)
     assert bytes(answer.choices[0]["logprobs"]) == b'{"content":[{"token":"a","logprob":null,"top":[{}]}]}'
+
+
+def test_logprobs_that_stand_in_the_place_of_those_that_were_read_are_the_choices() -> None:
+    body = b'{"choices":[{"index":0,"logprobs":{"content":[%s]},"token_ids":[7]}],"usage":null}' % ENTRY
+    answer = open_answer(body, 1, vllm.SHAPE.tables)
+    choice = {**answer.choices[0], "logprobs": Raw(b'{"content":[{"token":"a","logprob":-2.5}]}')}
+    for given, logprob in ((answer.choices[0], -0.5), (choice, -2.5)):
+        assert ChoiceTokens(vllm.SHAPE, answer.root, given, 0, answer.read).read().logprobs == (logprob,)

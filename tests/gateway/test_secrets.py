@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from gateway.scripted import Fault, ScriptedServer, running
-from storage import zstd
+from storage.zstd import zstd
 from tests.gateway.dialect_calls import ASKED
 from tests.gateway.harness import CHAT, HELLO, Running, gateway, until
 
