@@ -46,6 +46,11 @@ def test_a_history_that_changed_near_its_start_costs_the_change() -> None:
     assert len(encode(base[:150] + b"Today is Saturday." + base[160:], base)) < 500
 
 
+def test_of_a_history_of_megabytes_the_begin_is_not_forgotten() -> None:
+    base = noise(6_000_000, seed=1)
+    assert len(encode(base[:150] + b"Today is Saturday." + base[160:], base)) < 5_000_000
+
+
 def test_a_compacted_history_costs_what_is_new_in_it() -> None:
     base, summary = noise(400_000, seed=1), noise(1_000, seed=2)
     assert len(encode(base[:5_000] + summary + base[300_000:], base)) < 1_500
