@@ -6,25 +6,33 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from storage.bases import Base, Bases
 from storage.errors import CorruptTrace
 from storage.parents import Ends, unpack
-from storage.payloads import Payloads
+from storage.payloads import PAYLOAD, Payloads
 from storage.tables import AnyRow, traces
 
 _log: Final = logging.getLogger(__name__)
 _RELOADED_BASES: Final = 4
 
 _c: Final = traces.c
-_SINCE: Final = (_c.trace_id, _c.attempt, _c.turn, _c.status, _c.ends, _c.digest.is_not(None).label("has_payload"))
+_SINCE: Final = (
+    select(_c.trace_id, _c.attempt, _c.turn, _c.status, _c.ends, _c.digest.is_not(None).label("has_payload"))
+    .where(_c.session_id == bindparam("of"), _c.turn >= bindparam("settled"))
+    .order_by(_c.turn)
+)
+_WITH_PAYLOADS: Final = (
+    select(*PAYLOAD, _c.depth)
+    .where(_c.session_id == bindparam("of"), _c.trace_id.in_(bindparam("wanted", expanding=True)))
+    .order_by(_c.turn)
+)
 
 
 def catch_up(db: Connection, session_id: str, settled: int, ends: dict[int, Ends], bases: Bases) -> int:
     """Learn of what has ended from the turn `settled` on. Gives the turn from which on to look the next time."""
-    wanted = select(*_SINCE).where(_c.session_id == session_id, _c.turn >= settled)
-    rows = db.execute(wanted.order_by(_c.turn)).all()
+    rows = db.execute(_SINCE, {"of": session_id, "settled": settled}).all()
     for row in rows:  # Of two equal ends the one of the later turn is to be known.
         of_attempt = ends.setdefault(row.attempt, Ends())
         for end in unpack(row.trace_id, row.ends or b""):
@@ -40,8 +48,7 @@ def _add_bases(db: Connection, session_id: str, trace_ids: Sequence[str], bases:
     payloads = Payloads(db)
     for known in bases:
         payloads.know(session_id, known.trace_id, known.text, known.ids)
-    wanted = select(traces).where(_c.session_id == session_id, _c.trace_id.in_(trace_ids)).order_by(_c.turn)
-    for row in db.execute(wanted).all():
+    for row in db.execute(_WITH_PAYLOADS, {"of": session_id, "wanted": trace_ids}).all():
         if (base := _base(row, payloads)) is not None:
             bases.add(base, extended=bases.get(row.base_trace_id))
 

@@ -13,6 +13,9 @@ from storage.errors import CorruptTrace
 from storage.tables import AnyRow, traces
 
 _CACHE_BYTES: Final = 64 * 1024 * 1024
+_c: Final = traces.c
+PAYLOAD: Final = (_c.session_id, _c.trace_id, _c.base_trace_id, _c.digest, _c.text, _c.ids, _c.logprobs, _c.experts)
+"""Of a row what its payload is read from."""
 
 
 def _bases() -> Select[Any]:
@@ -24,16 +27,16 @@ def _bases() -> Select[Any]:
     session_id, nearest = (bindparam(column.name, type_=column.type) for column in traces.primary_key)
 
     def by_key(column: Column[Any], trace_id: ColumnElement[str]) -> Select[Any]:
-        return select(column).where(traces.c.session_id == session_id, traces.c.trace_id == trace_id)
+        return select(column).where(_c.session_id == session_id, _c.trace_id == trace_id)
 
-    bases = by_key(traces.c.trace_id, nearest).cte("bases", recursive=True)
+    bases = by_key(_c.trace_id, nearest).cte("bases", recursive=True)
 
     def of_base(column: Column[Any]) -> Any:
         return by_key(column, bases.c.trace_id).scalar_subquery().label(column.name)
 
-    further = select(of_base(traces.c.base_trace_id)).where(bases.c.trace_id.is_not(None))
+    further = select(of_base(_c.base_trace_id)).where(bases.c.trace_id.is_not(None))
     bases = bases.union(further)  # Each once: so it ends, whatever a damaged database says.
-    return select(bases.c.trace_id, *map(of_base, (traces.c.base_trace_id, traces.c.text, traces.c.ids)))
+    return select(bases.c.trace_id, *map(of_base, (_c.base_trace_id, _c.text, _c.ids)))
 
 
 _BASES: Final = _bases()
@@ -48,7 +51,7 @@ class Payloads:
         self._known_bytes = 0
 
     def of(self, row: AnyRow) -> Payload:
-        """The payload of a row of `traces`. Raises CorruptTrace."""
+        """The payload of a row of `traces`, or of its columns of a payload. Raises CorruptTrace."""
         try:
             text, ids = self._text_and_ids(row)
             payload = Payload(

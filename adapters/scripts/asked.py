@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,9 @@ import msgspec
 from adapters.request import Endpoint
 from adapters.scripts.template import Message, prompt_ids
 from adapters.scripts.vocabulary import encode
+
+ChatTemplate = Callable[[Sequence[Message], Sequence[msgspec.Raw]], tuple[int, ...]]
+"""Makes a prompt's ids of messages and tools."""
 
 
 class BadRequest(ValueError):
@@ -75,7 +78,7 @@ class Asked:
         return self.prompts[index // self.n]
 
 
-def read(endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> Asked:
+def read(endpoint: Endpoint, body: bytes, headers: Mapping[str, str], chat: ChatTemplate = prompt_ids) -> Asked:
     """Raises BadRequest."""
     try:
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -87,7 +90,7 @@ def read(endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> Asked:
         endpoint=endpoint,
         model=asked.model,
         messages=asked.messages or (),
-        prompts=_prompts(endpoint, asked),
+        prompts=_prompts(endpoint, asked, chat),
         stream=bool(asked.stream),
         include_usage=options.include_usage,
         continuous_usage=options.continuous_usage_stats,
@@ -110,13 +113,13 @@ def _wants_logprobs(asked: _Body) -> bool:
     return asked.logprobs is not None and asked.logprobs is not False
 
 
-def _prompts(endpoint: Endpoint, asked: _Body) -> tuple[tuple[int, ...], ...]:
+def _prompts(endpoint: Endpoint, asked: _Body, chat: ChatTemplate) -> tuple[tuple[int, ...], ...]:
     if endpoint == "chat":
         if asked.messages is None:
             raise BadRequest("missing field `messages`")
         if not asked.messages:
             raise BadRequest("the messages are empty")
-        return (prompt_ids(asked.messages, asked.tools or ()),)
+        return (chat(asked.messages, asked.tools or ()),)
     match asked.prompt:
         case str() as text:
             return (encode(text),)

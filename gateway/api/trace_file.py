@@ -17,7 +17,7 @@ from storage.formats.writers import FileFormat, encoder_of
 from storage.records import Page, TraceQuery
 
 # What is read at once. More would be read for nothing where the client goes; less would undo the same bases anew.
-_PAGE: Final = 64
+_PAGE: Final = 256
 
 
 class TraceStore(Protocol):

@@ -17,8 +17,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from adapters.request import Endpoint
 from adapters.scripts import SCRIPTS
-from adapters.scripts.asked import Asked, read
+from adapters.scripts.asked import read
 from adapters.scripts.script import Answer, EngineScript, Frame, Stamp
+from adapters.scripts.template import Message as ChatMessage
 from gateway.scripted import HEALTHY, Call, Fault, listening
 from gateway.scripted.call import received
 from gateway.scripted.sending import Sending
@@ -99,8 +100,7 @@ class Engine:
         return replace(script, weight_version=self.weights) if hasattr(script, "weight_version") else script
 
     async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = read(endpoint, call.body, dict(call.headers))
-        asked = _as_canary(asked) if endpoint == "chat" else asked
+        asked = read(endpoint, call.body, dict(call.headers), _canaries)
         number = canary.owner(asked.prompts[0][-1])
         order = self.orders.get(number) or Order(self.fault)
         if order.once and any(emission.number == number for emission in self.emissions):
@@ -186,9 +186,8 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _as_canary(asked: Asked) -> Asked:
-    prompt = canary.prompt((message.role, message.text) for message in asked.messages)
-    return replace(asked, prompts=(prompt,))
+def _canaries(messages: Sequence[ChatMessage], tools: object) -> tuple[int, ...]:
+    return canary.prompt((message.role, message.text) for message in messages)
 
 
 @asynccontextmanager
