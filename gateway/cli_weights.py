@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 weighing = typer.Typer()
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[BACKEND]…", help="By name; all unless given.")]
 PauseId = Annotated[str | None, typer.Option("--id", help="The pause's own id.")]
 
 
 @weighing.command("pause")
 def pause(
-    backends: Names = None,
+    backends: Annotated[
+        list[str] | None, typer.Argument(metavar="[BACKEND]…", help="By name; all unless given.")
+    ] = None,
     *,
     pause_id: PauseId = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for calls in flight.")] = 0.0,
@@ -52,7 +53,9 @@ def pause(
 
 @weighing.command("resume")
 def resume(
-    backends: Names = None,
+    backends: Annotated[
+        list[str] | None, typer.Argument(metavar="[BACKEND]…", help="By name: whatever stands over them ends.")
+    ] = None,
     *,
     pause_id: PauseId = None,
     everything: Annotated[bool, typer.Option("--all", help="Every pause, whoever's it is.")] = False,
