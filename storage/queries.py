@@ -20,8 +20,6 @@ from storage.tables import AnyRow, sessions, traces
 _Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 _ROWS_AHEAD: Final = 16
-PAGE_BYTES: Final = 32 * 1024 * 1024
-"""A page ends with the trace that brings its payloads to so many bytes."""
 
 
 def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
@@ -43,7 +41,7 @@ def session_id_of(db: Connection, trace_id: str) -> str | None:
     return db.scalar(select(traces.c.session_id).where(traces.c.trace_id == trace_id).limit(1))
 
 
-def page(db: Connection, query: TraceQuery, page_bytes: int = PAGE_BYTES) -> Page[Trace]:
+def page(db: Connection, query: TraceQuery) -> Page[Trace]:
     """Raises BadCursor, CorruptTrace."""
     payloads = Payloads(db)
     items: list[Trace] = []
@@ -51,7 +49,7 @@ def page(db: Connection, query: TraceQuery, page_bytes: int = PAGE_BYTES) -> Pag
     # One row at a time, so that rows beyond the page's bytes are never read.
     with db.execute(_select(query)) as rows:
         for row in rows:
-            if len(items) == query.limit or size >= page_bytes:
+            if len(items) == query.limit or size >= query.page_bytes:
                 return Page(tuple(items), _cursor(query, items[-1]))
             trace, trace_bytes = decode(row, payloads)
             items.append(trace)

@@ -69,7 +69,9 @@ class TraceQuery:
     until: datetime | None = None
     """Started before."""
     limit: int = PAGE_LIMIT
-    """At most so many; a page also ends after some 32 MiB of decoded traces, with a `next`."""
+    """At most so many."""
+    page_bytes: int = 32 * 1024 * 1024
+    """A page ends with the trace that brings its payloads to so many bytes, too."""
     cursor: str | None = None
     end: str | None = None
     """A cursor, behind which nothing is wanted any more."""

@@ -18,6 +18,7 @@ from storage.records import Page, TraceQuery
 
 # What is read at once. More would be read for nothing where the client goes; less would undo the same bases anew.
 _PAGE: Final = 256
+_PAGE_BYTES: Final = 2 * 1024 * 1024
 
 
 class TraceStore(Protocol):
@@ -66,6 +67,6 @@ class _Reader:
     async def __call__(self) -> tuple[Trace, ...]:
         if self.ended:
             return ()
-        page = await self.store.traces(replace(self.query, limit=_PAGE))
+        page = await self.store.traces(replace(self.query, limit=_PAGE, page_bytes=_PAGE_BYTES))
         self.query, self.ended = replace(self.query, cursor=page.next), page.next is None
         return page.items

@@ -91,9 +91,9 @@ async def test_a_page_ends_when_its_bytes_are_many(store: Store) -> None:
     for _ in range(5):
         await store.finish(call("s", body=b"x" * 1_000_000), timeout=5)
     with store.database.read() as db:
-        first = page(db, TraceQuery(session_id="s"), page_bytes=1_500_000)
-        second = page(db, TraceQuery(session_id="s", cursor=first.next), page_bytes=1_500_000)
-        third = page(db, TraceQuery(session_id="s", cursor=second.next), page_bytes=1_500_000)
+        first = page(db, TraceQuery(session_id="s", page_bytes=1_500_000))
+        second = page(db, TraceQuery(session_id="s", cursor=first.next, page_bytes=1_500_000))
+        third = page(db, TraceQuery(session_id="s", cursor=second.next, page_bytes=1_500_000))
     assert [[trace.turn for trace in part.items] for part in (first, second, third)] == [[0, 1], [2, 3], [4]]
     assert third.next is None
 
