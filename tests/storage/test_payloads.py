@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, select, update
@@ -31,8 +32,13 @@ async def grown(store: Store, turns: int) -> list[Trace]:
 def asked(db: Connection) -> Iterator[list[str]]:
     """The statements that the database gets meanwhile."""
     statements: list[str] = []
-    event.listen(db, "before_cursor_execute", lambda *told: statements.append(told[2]))
+
+    def note(*told: Any) -> None:
+        statements.append(told[2])
+
+    event.listen(db, "before_cursor_execute", note)
     yield statements
+    event.remove(db, "before_cursor_execute", note)
 
 
 def row_of(db: Connection, trace: Trace) -> AnyRow:

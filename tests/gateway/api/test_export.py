@@ -172,6 +172,34 @@ class Spoilt(SimpleNamespace):
         return await self.store.complete()
 
 
+class Noting(SimpleNamespace):
+    """A store that tells how many traces were read at once."""
+
+    store: Store
+    at_once: list[int]
+
+    async def traces(self, query: TraceQuery) -> Page[Trace]:
+        page = await self.store.traces(query)
+        self.at_once.append(len(page.items))
+        return page
+
+    async def complete(self) -> bool:
+        return await self.store.complete()
+
+
+@pytest.mark.parametrize(("of_each", "at_once"), [(10, [7]), (1_000_000, [3, 3, 1])])
+async def test_of_long_traces_few_are_held_at_once(tmp_path: Path, of_each: int, at_once: list[int]) -> None:
+    noted: list[int] = []
+    async with api(tmp_path, spoil=lambda store: Noting(store=store, at_once=noted)) as served:
+        for number in range(7):
+            call = trace(number)
+            request = replace(call.request, body=b'"%b"' % (b"x" * of_each))
+            await served.record(replace(call, request=request))
+        answer = await served.client.get("/api/export?of=traces&format=jsonl")
+    assert len(answer.text.splitlines()) == 7
+    assert noted == at_once
+
+
 @pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])
 async def test_traces_that_break_off_never_end_as_if_they_were_all(
     tmp_path: Path, file_format: str, caplog: pytest.LogCaptureFixture
