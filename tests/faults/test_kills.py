@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gateway.scripted import Fault
 from tests.faults.ledger import Allowed
+from tests.faults.records import Heard
 from tests.faults.tally import Tally
 from tests.faults.world import PATIENT, World, until, world
 from tests.postgres import Postgres
@@ -20,6 +21,10 @@ _FEW = 3
 """Of agents, in the short form."""
 _CALLS_A_SESSION = 6
 _PAUSE = 0.05
+_EACH = 5
+"""Of so many kills the first meets a call in flight for certain, and the last is followed by one more while the gateway
+starts.
+"""
 
 
 async def kills_on_sqlite(folder: Path, count: int, *, agents: int = _AGENTS) -> Tally:
@@ -81,16 +86,30 @@ async def _play(run: World, tally: Tally, agents: int) -> None:
 
 
 async def _kill(run: World, number: int) -> None:
-    """One of the gateways, in whatever it is at; every fifth time once more while it starts."""
+    """One of the gateways, in whatever it is at."""
     chance = random.Random(number)
-    gateway = chance.choice(run.gateways)
-    await asyncio.sleep(chance.uniform(0.0, 0.15))
-    gateway.kill()
-    if number % 5 == 4:
+    at = chance.randrange(len(run.gateways))
+    gateway = run.gateways[at]
+    if number % _EACH == 0:
+        await _kill_in_mid_answer(run, at, f"cut-{number}")
+    else:
+        await asyncio.sleep(chance.uniform(0.0, 0.15))
+        gateway.kill()
+    if number % _EACH == _EACH - 1:
         gateway.spawn()
         await asyncio.sleep(chance.uniform(0.0, 0.3))
         gateway.kill()
     await gateway.start()
+
+
+async def _kill_in_mid_answer(run: World, gateway: int, session: str) -> None:
+    """When an agent has read some of a slow answer. At a random moment all others may be in their pause."""
+
+    async def kill(heard: Heard) -> None:
+        if heard.body.count(b"data:") >= 3:
+            run.gateways[gateway].kill()
+
+    await run.call(session, fault=Fault(pause=0.3), gateway=gateway, waits=kill)
 
 
 @asynccontextmanager

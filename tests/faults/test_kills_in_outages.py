@@ -42,6 +42,8 @@ async def _play(run: World, tally: Tally, outage: Outage) -> None:
             gateway = chance.randrange(len(run.gateways))
             async with outage():
                 await asyncio.sleep(chance.uniform(0.5, 1.2))
+                # The others may all be at the other gateway.
+                await run.call(f"spooled-{at}", gateway=gateway)
                 spooled += (await run.ask("/api/admin/status", gateway=gateway))["store"]["spool_depth"]
                 run.gateways[gateway].kill()
             await run.gateways[gateway].start()
