@@ -257,7 +257,8 @@ class Sessions:
             else:
                 look = self._look_beside(session_id)
                 await asyncio.wait((look,), timeout=_HELD_UP_SECONDS)
-                session = look.result() if look.done() else entry.session
+                # Not the one that was known before: it may have been changed through this gateway in the meantime.
+                session = look.result() if look.done() else self._by_id.get(session_id, entry).session
         except SessionDeleted:
             raise SessionGone(f"Session `{session_id}` was deleted, and its id is not used again.") from None
         except StorageError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -319,42 +318,65 @@ async def test_what_another_gateway_changed_is_seen_within_a_second(store: Store
 
 
 class Slow(Counted):
-    """A store whose looks take long."""
+    """A store whose looks come back once they are let."""
 
-    slow = 0.0
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.looked, self.told = asyncio.Event(), asyncio.Event()
+        self.told.set()
 
     async def find_session(self, session_id: str) -> Session | None:
         found = await super().find_session(session_id)
-        await asyncio.sleep(self.slow)
+        self.looked.set()
+        await self.told.wait()
         return found
+
+    def hold(self) -> None:
+        """From here on, until `told` is set."""
+        self.looked.clear()
+        self.told.clear()
 
 
 async def test_a_slow_database_holds_up_no_session_that_is_known(store: Store) -> None:
     slow, clock = Slow(store), Clock()
-    sessions = Sessions(slow, shared=True, clock=clock)  # type: ignore[arg-type]
+    sessions = Sessions(slow, shared=True, clock=clock, patience=Patience(60))  # type: ignore[arg-type]
     await store.create_session(Session("s1", NOW))
     await sessions.resolve({}, "s1", TRACE_ID)
     await store.finish_session("s1")
-    slow.slow, clock.now = 0.6, 1.0
-    started = time.monotonic()
+    slow.hold()
+    clock.now = 1.0
     assert all([not (await sessions.resolve({}, "s1", TRACE_ID)).provisional for _ in range(2)])
-    assert time.monotonic() - started < 0.6
     assert slow.reads == 2  # One for both, and it is heard in the end.
-    await asyncio.sleep(0.4)
+    slow.told.set()
     with pytest.raises(SessionClosed):
         await sessions.resolve({}, "s1", TRACE_ID)
 
 
 async def test_a_look_that_began_before_a_change_does_not_take_it_back(store: Store) -> None:
     slow, clock = Slow(store), Clock()
-    sessions = Sessions(slow, clock=clock)  # type: ignore[arg-type]
+    sessions = Sessions(slow, clock=clock, patience=Patience(60))  # type: ignore[arg-type]
     await sessions.create(Session("s1", NOW))
-    slow.slow, clock.now = 0.1, 5.0
+    slow.hold()
+    clock.now = 5.0
     looking = asyncio.create_task(sessions.resolve({}, "s1", TRACE_ID))
-    await asyncio.sleep(0.05)
+    await slow.looked.wait()
     await sessions.change("s1", attempt=1)
+    slow.told.set()
     assert (await looking).session.attempt == 1
     assert (await sessions.resolve({}, "s1", TRACE_ID)).session.attempt == 1
+
+
+async def test_a_change_counts_for_a_call_that_no_longer_waits_for_its_look(store: Store) -> None:
+    slow, clock = Slow(store), Clock()
+    sessions = Sessions(slow, clock=clock, patience=Patience(60))  # type: ignore[arg-type]
+    await sessions.create(Session("s1", NOW))
+    slow.hold()
+    clock.now = 5.0
+    looking = asyncio.create_task(sessions.resolve({}, "s1", TRACE_ID))
+    await slow.looked.wait()
+    await sessions.change("s1", attempt=1)
+    assert (await looking).session.attempt == 1
+    slow.told.set()
 
 
 class EverySession:
