@@ -267,6 +267,9 @@ class Exchange:
                     if passed:
                         await self._answer.write(b"".join(passed))
                     idle.move(_LINGER_SECONDS if reader.done else silence)
+        except CutShort:
+            if not reader.done:
+                raise
         except TimeoutError as exc:
             if not idle.expired:
                 raise

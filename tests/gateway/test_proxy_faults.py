@@ -50,6 +50,22 @@ async def test_a_backend_killed_in_mid_stream_ends_in_an_error_event(tmp_path: P
     assert len(server.calls) == 2
 
 
+@pytest.mark.parametrize("ending", ["closed", "hung"])
+async def test_a_stream_that_has_said_its_end_is_whole_however_its_connection_ends(tmp_path: Path, ending: str) -> None:
+    server = ScriptedServer("vllm", reply=of_length(12))
+    async with running(server) as backend, gateway(tmp_path, backend) as served:
+        await served.chat()
+        # After its last frame, `[DONE]`, and before the end of its chunked body.
+        server.faults.append(Fault(after_frames=1000, ending=ending))  # type: ignore[arg-type]
+        _, body = await served.stream()
+        assert (await served.chat()).status_code == 200
+    assert body.endswith(b"data: [DONE]\n\n")
+    assert b'"error"' not in body
+    _, trace, _ = await traces_in(tmp_path / "rollouts.db")
+    assert (trace.status, trace.fidelity, trace.error) == ("ok", "exact", None)
+    assert list(trace.choices[0].token_ids or ()) == server.calls[1].told_of(0)
+
+
 @pytest.mark.parametrize("fault", [Fault(silent=True), Fault(silent=True, ending="reset")])
 async def test_no_byte_back_is_tried_once_more_on_another_backend(tmp_path: Path, fault: Fault) -> None:
     """docs/promises.md D2."""
