@@ -1,6 +1,7 @@
 """What the writer remembers of sessions, so that it need not ask the database again for each row.
 
-It is true as long as every write goes through the one who remembers; what a failed transaction touched is forgotten.
+It is true as long as every write goes through the one who remembers; what a failed transaction touched is forgotten,
+and all of it with the connection: behind another may be another server, which lacks what the first one took last.
 
 Where several write to one database, a batch holds the rows of its sessions until it is committed, and each row says who
 wrote to its session last. Where that was somebody else, what has come since is learned anew, and nothing more: a trace
@@ -85,11 +86,15 @@ class Memory:
         self._sessions: OrderedDict[str, SessionMemory] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._bytes = 0
+        self._db: Connection | None = None
 
     def recall(
         self, db: Connection, wanted: Iterable[str], new: Callable[[], Mapping[str, Session]]
     ) -> dict[str, SessionMemory]:
         """Those of the wanted sessions that are not deleted. `new` ones that do not exist are made."""
+        if db is not self._db:
+            self._forget_all()
+            self._db = db
         wanted = sorted(wanted)  # Locks are taken in one order, or two gateways could wait for each other.
         while unknown := self._unknown(db, wanted):
             if self._learn(db, unknown, new()):
@@ -114,6 +119,11 @@ class Memory:
     def forget(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
         self._bytes -= self._sizes.pop(session_id, 0)
+
+    def _forget_all(self) -> None:
+        self._sessions.clear()
+        self._sizes.clear()
+        self._bytes = 0
 
     def _unknown(self, db: Connection, wanted: Sequence[str]) -> dict[str, bool]:
         """Those to be learned of, and of each whether nobody else can write to it until this transaction ends.
