@@ -11,21 +11,12 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-# What no value in our statements, which are always the same, can be the reason of.
-_TROUBLE: Final = {
-    "08": "the connection",
-    "0A": "a plan that an upgrade of the schema has made void",
-    "25": "a transaction cut off, or a server that became a read-only one",
-    "26": "a prepared statement that somebody between us has lost",
-    "28": "the login",
-    "3D": "the database is gone",
-    "40": "other transactions, again and again",
-    "42": "a table or right that is gone",
-    "53": "no disk, memory or connection left",
-    "55": "a lock that is not let go",
-    "57": "shutting down, starting up, cancelled",
-    "58": "the server's own system",
+_OF_THE_VALUES: Final = {
+    "21": "more rows than one",
+    "22": "a value that its column does not take",
+    "23": "a value that is there already, or that must be",
 }
+"""All that can be wrong with what our statements are given, for they are always the same."""
 _CONFLICTS: Final = ("40001", "40P01")
 _BEFORE_IT_SERVES: Final = ("57P03", "53300")
 
@@ -39,7 +30,7 @@ def is_trouble(exc: BaseException) -> bool:
         return isinstance(exc, OSError | NoConnection)
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate[:2] in _TROUBLE
+    return error.sqlstate[:2] not in _OF_THE_VALUES
 
 
 def is_conflict(exc: BaseException) -> bool:

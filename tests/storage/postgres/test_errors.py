@@ -53,6 +53,14 @@ def raising(*sqlstates: str) -> Callable[[Connection], str]:
         "42P01",  # the table is gone
         "42501",  # the right is gone
         "0A000",  # a plan of the schema before
+        "54000",  # no transaction ids left
+        "3F000",  # the schema is gone
+        "F0000",  # a setting that is none
+        "58030",  # a disk that fails
+        "72000",  # a snapshot too old
+        "XX000",  # the server itself is wrong
+        "XX001",  # a page is damaged
+        "P0001",  # a trigger of somebody's
     ],
 )
 def test_trouble_of_the_whole_database_is_waited_out(database: Database, sqlstate: str) -> None:
@@ -67,7 +75,7 @@ def test_trouble_of_the_whole_database_is_waited_out(database: Database, sqlstat
 
 
 @on_postgres
-@pytest.mark.parametrize("sqlstate", ["22P02", "23505", "54000", "22021"])
+@pytest.mark.parametrize("sqlstate", ["21000", "22P02", "22021", "22003", "23505"])
 def test_what_was_given_is_told_to_who_gave_it(database: Database, sqlstate: str) -> None:
     transactions = Transactions(database)
     with pytest.raises(DBAPIError, match="as told"):
