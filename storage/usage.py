@@ -16,6 +16,9 @@ from storage.tables import traces
 COUNTED: Final[frozenset[Status]] = frozenset({"ok", "client_disconnected"})
 """A call that failed is not held against its session: its SDK asks again by itself."""
 
+_MOST: Final = 2**31 - 1
+"""That a column takes. Of no call can more be true, so what an engine counts beyond it is as good as not counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -35,9 +38,9 @@ def tokens_of(trace: Trace) -> tuple[int, int]:
     usage = trace.usage
     prompt = usage.prompt_tokens if usage is not None else None
     sampled = usage.completion_tokens if usage is not None else None
-    if prompt is None:
+    if prompt is None or prompt > _MOST:
         prompt = len(trace.prompt_token_ids or ())
-    if sampled is None:
+    if sampled is None or sampled > _MOST:
         sampled = sum(len(choice.token_ids or ()) for choice in trace.choices)
     return prompt, sampled
 

@@ -39,6 +39,14 @@ async def test_what_no_engine_counted_is_counted_by_the_ids_that_were_told(store
     assert await store.usage("s1", 0) == UsedUp(1, 3, 3, NOON)
 
 
+async def test_a_count_that_can_be_true_of_no_call_costs_no_trace(store: Store) -> None:
+    absurd = replace(call("s1", [1, 2, 3], [4, 5]), usage=Usage(prompt_tokens=2**31, completion_tokens=2**80))
+    await recorded(store, absurd)
+    assert await store.usage("s1", 0) == UsedUp(1, 3, 2, NOON)
+    (trace,) = await store.whole_session("s1")
+    assert trace.usage == absurd.usage
+
+
 async def test_a_failed_call_is_no_call_but_its_tokens_are(store: Store) -> None:
     await recorded(store, used(5, 3, status="backend_error"), used(5, 2, status="client_disconnected"))
     assert await store.usage("s1", 0) == UsedUp(1, 10, 5, NOON)
