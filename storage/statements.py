@@ -35,7 +35,8 @@ def execute(db: Connection, sql: str, rows: Sequence[tuple[Any, ...]] | None = N
             cursor.executemany(sql, rows)
         return int(cursor.rowcount)
     except refused as exc:
-        raise DBAPIError.instance(sql, rows, exc, refused, dialect=db.dialect) from exc
+        # What it was given are agents' words, and an error's text goes into the log.
+        raise DBAPIError.instance(sql, rows, exc, refused, hide_parameters=True, dialect=db.dialect) from exc
     finally:
         cursor.close()
 
