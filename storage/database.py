@@ -86,6 +86,10 @@ class Database(ABC):
         """For a statement that many batches run, with rows that have these names."""
         return Statement(statement, self._writers.dialect, names)
 
+    @abstractmethod
+    def check(self) -> None:
+        """Before each write: that others would find it. Raises Unavailable, AlreadyServed."""
+
     @property
     @abstractmethod
     def spool(self) -> Path:

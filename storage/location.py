@@ -66,6 +66,8 @@ def check_place(path: Path) -> None:
     """Raises CannotOpen where there can be no file, or one that is another program's. It is left as it is then."""
     if not path.parent.is_dir():
         raise CannotOpen(f"{path} can't be opened: there is no folder {path.parent}; make it first")
+    if path.is_dir():
+        raise CannotOpen(f"{path} can't be opened: it is a folder; name a file in it")
     if not path.is_file() or path.stat().st_size == 0:
         return
     tables = _tables_in(path)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event
 from sqlalchemy.dialects.sqlite import Insert, insert
@@ -18,8 +19,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from storage.database import READERS, Database, DatabaseSize
 from storage.durability import Durability
-from storage.errors import CannotOpen, Unavailable
-from storage.file_lock import FileLock
+from storage.errors import AlreadyServed, CannotOpen, Unavailable
+from storage.file_lock import FileLock, is_at
 from storage.location import check_place
 from storage.migrate import migrate
 from storage.statements import execute
@@ -52,6 +53,7 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path, lock: FileLock, durability: Durability) -> None:
         self.path: Final = path
         self._lock: Final = lock
+        self._opened: Final = path.stat()
         super().__init__(
             readers=_engine(path, durability, _READER, begin="BEGIN", size=READERS + 1),
             # A writer that first reads would otherwise find the file locked at its first write, without waiting.
@@ -63,6 +65,7 @@ class SqliteDatabase(Database):
         """Migrates. Raises CannotOpen, SchemaNewer, AlreadyServed."""
         check_place(path)
         try:
+            path.touch()
             database = cls(path, FileLock(path), durability)
         except OSError as exc:
             raise CannotOpen(f"{path} can't be opened: {exc.strerror or exc}") from exc
@@ -76,6 +79,13 @@ class SqliteDatabase(Database):
             database.close()
             raise
         return database
+
+    def check(self) -> None:
+        if not is_at(self.path, self._opened):
+            raise Unavailable(
+                f"{self.path} was removed or replaced while it was served: put it back, or start the gateway anew"
+            )
+        self._lock.hold()
 
     @property
     def spool(self) -> Path:
@@ -93,7 +103,7 @@ class SqliteDatabase(Database):
 
     def is_trouble(self, exc: BaseException) -> bool:
         if not isinstance(exc, DBAPIError):
-            return isinstance(exc, OSError)
+            return isinstance(exc, OSError | Unavailable | AlreadyServed)
         return exc.connection_invalidated or isinstance(exc, OperationalError) or type(exc) is DatabaseError
 
     def is_conflict(self, exc: BaseException) -> bool:
@@ -150,7 +160,8 @@ def _pragma(db: Connection, name: str) -> int:
 
 
 def _engine(path: Path, durability: Durability, terms: _Terms, *, begin: str, size: int) -> Engine:
-    url = URL.create("sqlite", database=str(path))
+    # A file that is not there is not made again: `mode`.
+    url = URL.create("sqlite", database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"})
     # What a statement was given are agents' words, and an error's text goes into the log.
     engine = create_engine(url, pool_size=size, max_overflow=0, pool_reset_on_return="rollback", hide_parameters=True)
 

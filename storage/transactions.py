@@ -93,6 +93,7 @@ class Transactions:
         return self._once(work)
 
     def _once(self, work: Callable[[Connection], Result]) -> Result:
+        self._database.check()
         if self._db is None:
             self._db = self._database.write_connection()
         with self._db.begin():

@@ -76,6 +76,9 @@ class PostgresDatabase(Database):
     def name_at(self, folder: Path) -> str:
         return self._where
 
+    def check(self) -> None:
+        """The server sees to that."""
+
     def insert(self, table: Table) -> Insert:
         return insert(table)
 

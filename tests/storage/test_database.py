@@ -15,6 +15,7 @@ from sqlalchemy import text
 from storage.errors import AlreadyServed, CannotOpen, SchemaNewer, Unavailable
 from storage.opening import open_database
 from storage.tables import metadata
+from storage.transactions import Transactions
 
 
 def test_the_migrations_make_the_tables_that_the_program_names(tmp_path: Path) -> None:
@@ -50,6 +51,49 @@ def test_a_second_gateway_on_one_file_is_told_what_would_do(tmp_path: Path) -> N
         open_database(tmp_path / "a.db")
     first.close()
     open_database(tmp_path / "a.db").close()
+
+
+def test_a_second_gateway_by_a_link_is_the_second_on_that_file(tmp_path: Path) -> None:
+    first = open_database(tmp_path / "a.db")
+    (tmp_path / "link.db").symlink_to("a.db")
+    with pytest.raises(AlreadyServed, match=f"process {os.getpid()}"):
+        open_database(tmp_path / "link.db")
+    first.close()
+
+
+def test_a_lock_that_was_removed_is_taken_again_by_who_writes_first(tmp_path: Path) -> None:
+    first = open_database(tmp_path / "a.db")
+    (tmp_path / "a.db.lock").unlink()
+    first.check()
+    with pytest.raises(AlreadyServed):
+        open_database(tmp_path / "a.db")
+    (tmp_path / "a.db.lock").unlink()
+    second = open_database(tmp_path / "a.db")
+    transactions = Transactions(first)
+    with pytest.raises(Unavailable, match=rf"already served by another gateway \(process {os.getpid()}\)"):
+        transactions.run(lambda db: None)
+    second.close()
+    assert transactions.run(lambda db: "done") == "done"
+    transactions.disconnect()
+    first.close()
+
+
+def test_a_file_that_was_moved_away_is_not_written_and_not_made_again(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "a.db", tmp_path / "b.db"
+    database = open_database(path)
+    transactions = Transactions(database)
+    transactions.run(lambda db: None)
+    path.rename(elsewhere)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match=rf"{path} was removed or replaced.*put it back, or start"):
+            transactions.run(lambda db: None)
+    with pytest.raises(Unavailable), database.read() as one, database.read() as other:
+        assert one is not other
+    assert not path.exists()
+    elsewhere.rename(path)
+    assert transactions.run(lambda db: "done") == "done"
+    transactions.disconnect()
+    database.close()
 
 
 def test_a_gateway_that_was_killed_holds_no_lock(tmp_path: Path) -> None:

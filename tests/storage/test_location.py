@@ -63,6 +63,11 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
         open_database(tmp_path / "missing" / "a.db")
 
 
+def test_a_folder_in_the_place_of_a_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CannotOpen, match=f"{tmp_path} can't be opened: it is a folder; name a file in it"):
+        open_database(tmp_path)
+
+
 def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "theirs.db"
     with sqlite3.connect(path) as db:
