@@ -39,14 +39,13 @@ def heard(db: Connection) -> tuple[GatewayHeard, ...]:
     return tuple(GatewayHeard(**row) for row in db.execute(wanted.order_by(gateways.c.gateway_id)).mappings())
 
 
-def start(database: Database) -> None:
+def start(database: Database, db: Connection) -> None:
     """Where this gateway is the only one, every call that still runs is a dead one's. Else silence tells."""
-    with database.write_connection() as db, db.begin():
-        if database.exclusive:
-            db.execute(_INTERRUPT)
-            db.execute(delete(gateways).where(gateways.c.spool_depth == 0))
-        else:
-            interrupt_silent(db, database.now(db))
+    if database.exclusive:
+        db.execute(_INTERRUPT)
+        db.execute(delete(gateways).where(gateways.c.spool_depth == 0))
+    else:
+        interrupt_silent(db, database.now(db))
 
 
 def forget(db: Connection, gateway_id: str) -> None:

@@ -38,6 +38,7 @@ from storage.records import (
     StoreCounts,
     TraceQuery,
 )
+from storage.transactions import Transactions
 from storage.upkeep import Upkeep
 from storage.usage import Usage
 from storage.waiters import new_waiter, wait
@@ -102,7 +103,7 @@ class Store:
         """Open the database of a URL, or the file of a path: migrate it, then start the writer.
 
         What gateways that died left `running` becomes `interrupted`, and what they left in the spool's folder is
-        brought in. Raises CannotOpen, SchemaNewer, AlreadyServed.
+        brought in. Raises CannotOpen, SchemaNewer, AlreadyServed, Unavailable.
         """
         database = open_database(place, durability)
         try:
@@ -125,7 +126,11 @@ class Store:
         clock: Callable[[], datetime] = _now,
     ) -> Store:
         """On a database that is open already, and is the store's from now on. `clock` is that of leases."""
-        gateways.start(database)
+        begin = Transactions(database)
+        try:
+            begin.run(partial(gateways.start, database))
+        finally:
+            begin.disconnect()
         folder = database.spool if spool is None else spool
         store = cls(
             database, folder, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes, clock=clock

@@ -56,7 +56,7 @@ def test_who_starts_alone_interrupts_all_and_keeps_the_spools_that_are_not_drain
         gateways.beat(database, db, GatewayHeard("drained", NOON, 0))
         gateways.beat(database, db, GatewayHeard("spooling", NOON, 2))
         db.execute(insert(traces), row(call("s", gateway_id="drained", status="running")))
-    gateways.start(database)
+        gateways.start(database, db)
     with database.read() as db:
         assert db.scalar(select(traces.c.status)) == "interrupted"
         assert db.scalars(select(gateway_rows.c.gateway_id)).all() == ["spooling"]

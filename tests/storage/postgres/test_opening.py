@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -12,8 +13,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from storage.errors import CannotOpen, SchemaNewer
+from storage.errors import CannotOpen, SchemaNewer, Unavailable
 from storage.opening import open_database
+from storage.store import Store
 from storage.tables import metadata
 from tests.postgres import GUARDED, Postgres
 from tests.storage.behind import behind
@@ -121,3 +123,12 @@ def test_what_a_url_says_of_the_connection_counts(postgres: Postgres) -> None:
     database.close()
     with psycopg.connect(url) as db:
         assert db.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_server_that_takes_nothing_is_said(postgres: Postgres, tmp_path: Path) -> None:
+    url = postgres.database()
+    open_database(url).close()
+    with behind(url) as db:
+        db.execute(text(f"ALTER DATABASE {urlsplit(url).path[1:]} SET default_transaction_read_only = on"))
+    with pytest.raises(Unavailable, match=r"can't be written: .* in a read-only transaction"):
+        Store.open(url, gateway_id="gateway-1", spool=tmp_path / "spool")
