@@ -24,7 +24,7 @@ from gateway.deadline import Deadline
 from gateway.refusals import BackendTimeout, BadGateway, NoBackendAvailable, Refusal
 from gateway.retry_after import seconds_to_wait
 from gateway.tries import Tries
-from gateway.upstream import NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
+from gateway.upstream import CutShort, NoAnswer, NothingSent, TimedOut, Upstream, UpstreamAnswer, UpstreamError
 from gateway.weights.gate import Gate
 
 # What of an agent's headers a backend may see. Its credential is not among them.
@@ -225,6 +225,8 @@ class Dispatcher:
             attempted(None, f"{exc.kind}: {exc.why}")
             if isinstance(exc, NothingSent | NoAnswer | TimedOut):
                 raise
+            if isinstance(exc, CutShort):  # It may have sampled, so nobody else is asked.
+                self._backends.struck(backend, exc.why)
             raise BadGateway(exc.why) from exc
         except asyncio.CancelledError:
             # The agent left, or the call's time was up: a backend that has its plan was asked all the same.

@@ -48,7 +48,7 @@ class NoAnswer(UpstreamError):
 
 
 class CutShort(UpstreamError):
-    """The connection ended inside the answer."""
+    """The connection ended inside the answer, or what came on it is none."""
 
     kind = "cut_short"
 
@@ -163,7 +163,7 @@ class Upstream:
     ) -> UpstreamAnswer:
         """Send one request and return when the status line and headers are here.
 
-        Raises NothingSent or NoAnswer. Time limits on the answer are the caller's.
+        Raises NothingSent, NoAnswer or CutShort. Time limits on the answer are the caller's.
         """
         assert self._transport is not None, "Upstream is used inside `async with`"
         try:
@@ -175,6 +175,8 @@ class Upstream:
             raise NothingSent(backend, f"not a URL that can be called: {url}") from exc
         except _NOTHING_SENT as exc:
             raise NothingSent(backend, f"no connection to the backend: {_words(exc)}") from exc
+        except httpx.RemoteProtocolError as exc:
+            raise CutShort(backend, f"the backend's answer can't be read: {_words(exc)}") from exc
         except (httpx.TransportError, OSError) as exc:
             why = f"the backend closed the connection without an answer: {_words(exc)}"
             raise NoAnswer(backend, why) from exc

@@ -62,6 +62,30 @@ async def test_a_whole_answer_that_dies_is_an_error_and_is_not_asked_for_again(
     assert (trace.status, trace.http_status, trace.fidelity) == ("backend_error", 502, "none")
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-type: applic",
+    ],
+)
+async def test_an_answer_whose_head_cannot_be_read_is_not_asked_for_again(tmp_path: Path, head: bytes) -> None:
+    """docs/promises.md D2: a byte of it had come, so its tokens were sampled."""
+    bad, good = ScriptedServer("vllm"), ScriptedServer("vllm")
+    async with running(bad) as a, running(good) as b, gateway(tmp_path, f"{a},name=bad", f"{b},name=good") as served:
+        bad.fault = good.fault = Fault(raw=head)
+        response = await served.chat()
+        assert len(bad.calls) + len(good.calls) == 1
+    assert response.status_code == 502
+    (trace,) = await traces_in(tmp_path / "rollouts.db")
+    (attempt,) = trace.attempts
+    assert (attempt.status, (attempt.error or "").startswith("cut_short: the backend's answer can't be read")) == (
+        None,
+        True,
+    )
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_no_byte_at_all_is_a_502_after_one_more_try(tmp_path: Path, ending: Ending, stream: bool) -> None:
