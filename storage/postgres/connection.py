@@ -33,6 +33,8 @@ _SESSION: Final[dict[str, str]] = {
     "DateStyle": "ISO",
     # A plan is made once and used a thousand times; to compile it costs more than all these together.
     "jit": "off",
+    # Connections that are kept are idle at times, and are not to be cut for that.
+    "idle_session_timeout": "0",
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",

@@ -132,3 +132,13 @@ def test_a_server_that_takes_nothing_is_said(postgres: Postgres, tmp_path: Path)
         db.execute(text(f"ALTER DATABASE {urlsplit(url).path[1:]} SET default_transaction_read_only = on"))
     with pytest.raises(Unavailable, match=r"can't be written: .* in a read-only transaction"):
         Store.open(url, gateway_id="gateway-1", spool=tmp_path / "spool")
+
+
+def test_no_setting_of_the_server_cuts_a_connection_that_is_kept(postgres: Postgres) -> None:
+    url = postgres.database()
+    with behind(url) as db:
+        db.execute(text(f"ALTER DATABASE {urlsplit(url).path[1:]} SET idle_session_timeout = '100ms'"))
+    database = open_database(url)
+    with database.write_connection() as db, db.begin():
+        assert db.execute(text("SHOW idle_session_timeout")).scalar_one() == "0"
+    database.close()
