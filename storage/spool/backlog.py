@@ -15,8 +15,11 @@ from storage.jobs import Begin, Record
 from storage.spool.entries import BadEntry, decode_entry, is_trace, spooled_at
 from storage.spool.folder import SpoolFolder, refused_folder
 from storage.spool.frames import HEADER_SIZE, Damage, Frame
-from storage.spool.segment import SUFFIX, Segment
+from storage.spool.segment import SUFFIX, Segment, put_aside
 
+_NO_RECORD: Final = (
+    "no whole record stands there: it was damaged, or a loss of power tore it before anybody was told that it is safe"
+)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -162,6 +165,12 @@ class Backlog:
         with self._lock:
             self._emptied.append(folder)
 
+    def keep_unread(self, path: Path) -> None:
+        """A file that begins as none of this program's does. Raises OSError."""
+        self.refused += 1
+        aside = put_aside(path, refused_folder(self._root))
+        _log.error("%s is no spool file of this version, or its begin is damaged, so it is kept as %s", path, aside)
+
     def _keep(self, entry: Entry, reason: str) -> None:
         segment = entry.part.segment
         segment.damaged = True
@@ -181,7 +190,7 @@ class Backlog:
 
 def _entry(part: _Part, found: Frame | Damage) -> Entry:
     if isinstance(found, Damage):
-        return Entry(None, "no record begins there", found, part)
+        return Entry(None, _NO_RECORD, found, part)
     try:
         job = decode_entry(found.body)
     except BadEntry as exc:

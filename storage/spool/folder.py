@@ -23,7 +23,7 @@ import msgspec
 
 from storage.errors import CannotOpen
 from storage.ids import new_id
-from storage.spool.segment import SUFFIX, Segment
+from storage.spool.segment import SUFFIX
 
 REFUSED: Final = "refused"
 _LOCK: Final = "lock"
@@ -86,14 +86,9 @@ class SpoolFolder:
         self._last += 1
         return self.path / f"{self._last:06}{SUFFIX}"
 
-    def segments(self) -> Iterator[Segment]:
+    def files(self) -> list[Path]:
         """Those that were left, in their order. Raises OSError."""
-        for path in sorted(self.path.glob(f"*{SUFFIX}")):
-            segment = Segment.open(path)
-            if segment is None:
-                path.unlink()
-            else:
-                yield segment
+        return sorted(self.path.glob(f"*{SUFFIX}"))
 
     def close(self) -> None:
         """It is removed if nothing is in it."""

@@ -23,6 +23,8 @@ _FIELDS: Final = struct.Struct(f"<{MARK_SIZE}sII")
 _CHECK: Final = struct.Struct("<I")
 FRAME_SIZE: Final = _FIELDS.size + _CHECK.size
 """Of a frame without its body."""
+_PAGE: Final = 4096
+"""A write that a kill cuts short ends where a page of the file does: the kernel takes it page by page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def header(mark: bytes) -> bytes:
 
 
 def mark_of(header: bytes) -> bytes | None:
-    """None: this is no file of ours, or one whose making was cut short, so that nothing is in it."""
+    """None: no file of ours begins so, unless its making was cut short: then it is all zeros."""
     return header[len(MAGIC) : HEADER_SIZE] if header.startswith(MAGIC) and len(header) >= HEADER_SIZE else None
 
 
@@ -59,8 +61,7 @@ def frame(mark: bytes, body: bytes) -> bytes:
 def frames(mark: bytes, data: bytes, offset: int) -> Iterator[Frame | Damage]:
     """Every whole frame of the part of a file that begins at `offset`.
 
-    What is torn at the end is nothing: whoever wrote it was never told that it is safe. What is damaged before the end
-    is told, and passed over.
+    What is damaged before the last of them is told, and passed over. `damage_behind` tells of what follows it.
     """
     at = 0
     while True:
@@ -74,13 +75,36 @@ def frames(mark: bytes, data: bytes, offset: int) -> Iterator[Frame | Damage]:
         at = found.end - offset
 
 
-def _frame_at(mark: bytes, data: bytes, at: int, offset: int) -> Frame | None:
-    begin = at + FRAME_SIZE
-    if begin > len(data):
+def damage_behind(mark: bytes, rest: bytes, offset: int) -> int:
+    """How many bytes are damage of those from `offset` to the end of the file, behind its last whole frame.
+
+    None where a kill can have left them so: nothing but zeros, or the first pages of a frame and zeros. Whoever was
+    writing that was never told that it is safe.
+    """
+    written = len(rest.rstrip(b"\0"))
+    cut = written + -(offset + written) % _PAGE
+    if written == 0 or (cut < FRAME_SIZE and rest.startswith(mark[:cut])):
+        return 0
+    fields = _fields_at(mark, rest, 0)
+    torn = fields is not None and cut < FRAME_SIZE + fields[0] <= len(rest)
+    return 0 if torn else written
+
+
+def _fields_at(mark: bytes, data: bytes, at: int) -> tuple[int, int] | None:
+    """Length and checksum of the body, where a frame begins."""
+    if at + FRAME_SIZE > len(data):
         return None
     marked, length, checksum = _FIELDS.unpack_from(data, at)
     if marked != mark or _CHECK.unpack_from(data, at + _FIELDS.size)[0] != crc32(data[at : at + _FIELDS.size]):
         return None
+    return length, checksum
+
+
+def _frame_at(mark: bytes, data: bytes, at: int, offset: int) -> Frame | None:
+    fields = _fields_at(mark, data, at)
+    if fields is None:
+        return None
+    begin, (length, checksum) = at + FRAME_SIZE, fields
     body = data[begin : begin + length]
     whole = len(body) == length and crc32(body) == checksum
     return Frame(offset + at, offset + begin + length, body) if whole else None

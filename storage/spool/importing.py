@@ -40,8 +40,9 @@ def import_spool(place: Path, database: Database) -> Imported:
     Nothing goes from the disk before it is in the database; after a break it is simply done again. Raises CannotOpen
     where there is no spool, SpoolInUse; Unavailable, and OSError.
     """
+    place = place.resolve()
     folders = _folders(place)
-    backlog = Backlog(folders[0].path.parent)
+    backlog = Backlog(place if folders[0].path.parent == place else place.parent)
     told = Imported()
 
     def count(entries: Sequence[Entry], written: Written | None) -> None:
@@ -70,9 +71,9 @@ def import_spool(place: Path, database: Database) -> Imported:
 def _folders(place: Path) -> list[SpoolFolder]:
     if not place.is_dir():
         raise CannotOpen(f"there is no folder {place}")
-    own = [place] if any(place.glob(f"*{SUFFIX}")) else sorted(filter(is_left, place.iterdir()))
+    at_the_top = [place] if any(place.glob(f"*{SUFFIX}")) else []
     found: list[SpoolFolder] = []
-    for path in own:
+    for path in [*sorted(filter(is_left, place.iterdir())), *at_the_top]:
         folder = SpoolFolder.adopt(path)
         if folder is None:
             for other in found:

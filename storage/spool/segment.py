@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from storage.spool.frames import FRAME_SIZE, HEADER_SIZE, MARK_SIZE, Damage, Frame, frame, frames, header, mark_of
+from storage.spool.frames import (
+    FRAME_SIZE,
+    HEADER_SIZE,
+    MARK_SIZE,
+    Damage,
+    Frame,
+    damage_behind,
+    frame,
+    frames,
+    header,
+    mark_of,
+)
 
 SUFFIX: Final = ".spool"
 _ZEROS: Final = bytes(1 << 20)
@@ -48,7 +60,7 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path) -> Segment | None:
-        """One that a process left, to be read. None: nothing is in it. Raises OSError."""
+        """One that a process left, to be read. None: it does not begin as one does. Raises OSError."""
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         size = os.fstat(file).st_size
         mark = mark_of(os.pread(file, HEADER_SIZE, 0))
@@ -99,6 +111,11 @@ class Segment:
         """What is durable from `start` on; it is in memory until the iterator is gone. Raises OSError."""
         return frames(self._mark, _pread(self._file, self.durable - start, start), start)
 
+    def cut(self, end: int) -> None:
+        """What a kill tore behind the last whole record is as if it had not been. Raises OSError."""
+        rest = _pread(self._file, self.durable - end, end)
+        self.durable = end + damage_behind(self._mark, rest, end)
+
     def close(self) -> None:
         os.close(self._file)
 
@@ -110,7 +127,22 @@ class Segment:
     def put_aside(self, folder: Path) -> None:
         """Raises OSError."""
         self.close()
-        self.path.rename(folder / f"{self.path.parent.name}-{self.path.name}")
+        put_aside(self.path, folder)
+
+
+def put_aside(path: Path, folder: Path) -> Path:
+    """Where it is now; nothing that is there already is overwritten. Raises OSError."""
+    aside = folder / f"{path.parent.name}-{path.name}"
+    while aside.exists():
+        aside = aside.with_name(f"{aside.stem}-again{SUFFIX}")
+    path.rename(aside)
+    return aside
+
+
+def is_blank(path: Path) -> bool:
+    """Whether it has nothing but zeros, as a file has whose making was cut short. Raises OSError."""
+    with path.open("rb") as file:
+        return not any(part.strip(b"\0") for part in iter(partial(file.read, len(_ZEROS)), b""))
 
 
 def sync_folder(path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.spool import frames as spool_frames
-from storage.spool.frames import HEADER_SIZE, Damage, Frame, header, mark_of
+from storage.spool.frames import HEADER_SIZE, Damage, Frame, damage_behind, header, mark_of
 
 MARK = b"\x01\x02\x03\x04\x05\x06\x07\x08"
 frame = partial(spool_frames.frame, MARK)
@@ -45,6 +45,22 @@ def test_any_byte_that_changed_costs_its_own_frame_alone_and_is_told() -> None:
             Damage(len(first), len(first) + len(second)),
             Frame(len(first) + len(second), len(data), b"third"),
         ]
+
+
+@given(st.binary(max_size=3 * 4096), st.integers(HEADER_SIZE, 2 * 4096))
+def test_a_frame_that_was_cut_at_any_page_is_no_damage(body: bytes, offset: int) -> None:
+    whole = frame(body)
+    for page in range(0, offset + len(whole), 4096):
+        written = whole[: max(0, page - offset)]
+        assert damage_behind(MARK, written.ljust(4 * 4096, b"\0"), offset) == 0
+
+
+@given(st.binary(max_size=60), st.integers(HEADER_SIZE, 2 * 4096 - 100))
+def test_any_byte_of_a_last_frame_that_changed_is_damage(body: bytes, offset: int) -> None:
+    whole = frame(body + b"its end")
+    for at in range(len(whole)):
+        changed = whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :]
+        assert damage_behind(MARK, changed + bytes(4096), offset) == len(whole)
 
 
 def test_reading_goes_on_where_it_stopped() -> None:

@@ -81,6 +81,16 @@ async def test_what_is_damaged_is_told_and_kept_and_the_rest_comes_in(
 
 
 @on_sqlite
+async def test_a_strangers_file_at_the_top_is_kept_and_hides_no_gateways_folder(tmp_path: Path, place: str) -> None:
+    spool = await left_spool(tmp_path / "dead")
+    (spool / "file.spool").write_text("precious")
+    assert await asyncio.to_thread(imported, spool, place) == Imported(imported=5, refused=1)
+    (kept,) = spool.rglob("*.spool")
+    assert (kept.parent, kept.read_text()) == (spool / "refused", "precious")
+    assert {path.name for path in spool.iterdir()} == {"refused"}
+
+
+@on_sqlite
 async def test_the_spool_of_a_gateway_that_lives_is_left_alone(tmp_path: Path, place: str) -> None:
     store = Store.open(tmp_path / "alive.db", gateway_id="alive")
     with pytest.raises(SpoolInUse, match="in use by a gateway that runs"):
