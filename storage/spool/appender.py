@@ -53,6 +53,8 @@ class Appender:
         self._encode = EntryEncoder().encode
         self._current: Segment | None = None
         self._reserve: Segment | None = None
+        self._in_hand: list[Record] = []
+        """What was taken, until it is told of."""
         self._unsafe: list[Record] = []
         self._told: list[tuple[Record, CannotRecord | None]] = []
         self._ended = False
@@ -69,49 +71,55 @@ class Appender:
         self._thread.join()
 
     def _supervise(self) -> None:
-        while not self._ended:
+        """What ends the work refuses what it had in hand, and the work starts again."""
+        while not self._ended or self._in_hand:
             try:
+                self._give_up()
                 self._work()
-            except BaseException as exc:
+            except BaseException:
                 _log.exception("the spool's thread failed and starts again")
-                self._fail(OSError(f"the spool failed: {exc}"))
-                self._tell()
                 time.sleep(_LOOKS_AGAIN_S)
         self._end()
 
+    def _give_up(self) -> None:
+        told = {id(job) for job, _ in self._told}
+        self._unsafe = [job for job in self._in_hand if id(job) not in told]
+        if self._unsafe:
+            self._fail(OSError("its thread failed"))
+        self._tell()
+
     def _work(self) -> None:
         while not self._ended:
-            self._append(self._take())
+            self._take()
+            self._append()
             if self._reserve is None:
                 self._keep_reserve()
             if self._current is not None and not self._backlog.bytes:
                 self._seal()
 
-    def _take(self) -> list[Record]:
+    def _take(self) -> None:
         """What is queued; nothing after a moment in which there was something to look after."""
         idle = self._current is None and self._reserve is not None
-        taken: list[Record] = []
         try:
             job = self._queue.get(timeout=None if idle else _LOOKS_AGAIN_S)
             while job is not None:
-                taken.append(job)
-                if len(taken) == _GROUP:
-                    return taken
+                self._in_hand.append(job)
+                if len(self._in_hand) == _GROUP:
+                    return
                 job = self._queue.get_nowait()
         except queue.Empty:
-            return taken
+            return
         self._ended = True
-        return taken
 
-    def _append(self, jobs: Sequence[Record]) -> None:
-        for job in jobs:
+    def _append(self) -> None:
+        for job in self._in_hand:
             try:
                 self._write(job, self._encode(job, time.time()))
             except OSError as exc:
                 self._make_safe()
                 self._unsafe.append(job)
                 self._fail(exc)
-            except (TypeError, ValueError) as exc:
+            except Exception as exc:
                 self._told.append((job, _refusal(job, exc)))
         self._make_safe()
         self._tell()
@@ -166,9 +174,9 @@ class Appender:
         self._seal()
 
     def _tell(self) -> None:
-        told, self._told = self._told, []
-        if told:
-            self._on_appended(told)
+        if self._told:
+            self._on_appended(self._told)
+        self._told, self._in_hand = [], []
 
     def _keep_reserve(self) -> None:
         try:
@@ -194,6 +202,6 @@ class Appender:
 
 def _refusal(job: Record, cause: Exception) -> CannotRecord:
     what = f"the backend of session {job.session_id}" if isinstance(job, Pin) else f"trace {job.trace.trace_id}"
-    refusal = CannotRecord(f"{what} can't be recorded: {cause}")
+    refusal = CannotRecord(f"{what} can't be recorded: {str(cause) or type(cause).__name__}")
     refusal.__cause__ = cause
     return refusal

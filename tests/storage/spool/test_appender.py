@@ -174,3 +174,35 @@ def test_what_nothing_could_store_fails_alone(tmp_path: Path, backlog: Backlog) 
             appender.put(job)
         assert sorted(refusal is None for _, refusal in heard.wait_for(3)) == [False, True, True]
         assert len(backlog.read(10, 1 << 20)) == 2
+
+
+class Failing:
+    """In the place of a trace: whoever encodes it is met by this."""
+
+    session_id = "s"
+    trace_id = "failing"
+
+    def __init__(self, failure: type[BaseException]) -> None:
+        self._failure = failure
+
+    def __getattr__(self, name: str) -> object:
+        raise self._failure
+
+
+@pytest.mark.parametrize(("failure", "safe"), [(MemoryError, 3), (SystemExit, 1)])
+def test_whatever_befalls_one_job_everybody_is_told_and_the_next_is_taken(
+    tmp_path: Path, backlog: Backlog, failure: type[BaseException], safe: int
+) -> None:
+    heard = Listening()
+    with appending(tmp_path, backlog, heard) as appender:
+        heard.goes_on.clear()
+        appender.put(ended())
+        heard.wait_for(1)
+        for job in (ended(), Finish(100, Failing(failure), None), ended()):  # type: ignore[arg-type]
+            appender.put(job)
+        heard.goes_on.set()
+        refusals = [refusal for _, refusal in heard.wait_for(4)]
+        assert (len(refusals), refusals.count(None)) == (4, safe)
+        appender.put(ended())
+        assert heard.wait_for(5)[4][1] is None
+        assert len(backlog.read(10, 1 << 20)) == safe + 1
