@@ -24,6 +24,7 @@ from storage.spool.segment import Segment
 _log: Final = logging.getLogger(__name__)
 _GROUP: Final = 256
 _LOOKS_AGAIN_S: Final = 0.5
+_LOOKS_IDLY_S: Final = 5.0
 
 Told = Sequence[tuple[Record, CannotRecord | None]]
 """Jobs that are safe, and those that are not with why."""
@@ -91,6 +92,7 @@ class Appender:
     def _work(self) -> None:
         while not self._ended:
             self._take()
+            self._let_go_of_removed()
             self._append()
             if self._reserve is None:
                 self._keep_reserve()
@@ -98,10 +100,10 @@ class Appender:
                 self._seal()
 
     def _take(self) -> None:
-        """What is queued; nothing after a moment in which there was something to look after."""
+        """What is queued; nothing after a while, for there may be something to look after."""
         idle = self._current is None and self._reserve is not None
         try:
-            job = self._queue.get(timeout=None if idle else _LOOKS_AGAIN_S)
+            job = self._queue.get(timeout=_LOOKS_IDLY_S if idle else _LOOKS_AGAIN_S)
             while job is not None:
                 self._in_hand.append(job)
                 if len(self._in_hand) == _GROUP:
@@ -110,6 +112,18 @@ class Appender:
         except queue.Empty:
             return
         self._ended = True
+
+    def _let_go_of_removed(self) -> None:
+        """No start would find what is written into a file that somebody has removed."""
+        if self._current is not None and not self._current.is_in_place:
+            _log.error(
+                "%s was removed; until it is drained this process alone has what is in it",
+                self._current.path,
+            )
+            self._seal()
+        if self._reserve is not None and not self._reserve.is_in_place:
+            self._reserve.close()
+            self._reserve = None
 
     def _append(self) -> None:
         for job in self._in_hand:
@@ -137,12 +151,18 @@ class Appender:
         if self._current is not None:
             self._seal()
         if least > self._segment_bytes:
-            segment = Segment.create(self._folder.new_path(), least)
+            segment = self._new(least)
         else:
-            segment = self._reserve or Segment.create(self._folder.new_path(), self._segment_bytes)
+            segment = self._reserve or self._new(self._segment_bytes)
             self._reserve = None
         self._backlog.add(segment)
         return segment
+
+    def _new(self, size: int) -> Segment:
+        """Raises OSError."""
+        if self._folder.restore():
+            _log.error("the spool's folder %s was removed, and is made anew", self._folder.path)
+        return Segment.create(self._folder.new_path(), size)
 
     def _make_safe(self) -> None:
         """What was written so far, whatever becomes of the rest."""
@@ -180,7 +200,7 @@ class Appender:
 
     def _keep_reserve(self) -> None:
         try:
-            self._reserve = Segment.create(self._folder.new_path(), self._segment_bytes)
+            self._reserve = self._new(self._segment_bytes)
         except OSError as exc:
             if self.unable is None:
                 _log.warning("there is no room for the spool: %s", exc.strerror or exc)

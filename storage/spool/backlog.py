@@ -166,10 +166,10 @@ class Backlog:
             self._emptied.append(folder)
 
     def keep_unread(self, path: Path) -> None:
-        """A file that begins as none of this program's does. Raises OSError."""
+        """A file with a header that is none of this version's. Raises OSError."""
         self.refused += 1
         aside = put_aside(path, refused_folder(self._root))
-        _log.error("%s is no spool file of this version, or its begin is damaged, so it is kept as %s", path, aside)
+        _log.error("%s is no spool file of this version, or its header is damaged, so it is kept as %s", path, aside)
 
     def _keep(self, entry: Entry, reason: str) -> None:
         segment = entry.part.segment

@@ -23,7 +23,7 @@ import msgspec
 
 from storage.errors import CannotOpen
 from storage.ids import new_id
-from storage.spool.segment import SUFFIX
+from storage.spool.segment import SUFFIX, is_at, sync_folder
 
 REFUSED: Final = "refused"
 _LOCK: Final = "lock"
@@ -59,9 +59,10 @@ class SpoolFolder:
             _make(root, hidden)
             lock = _locked(hidden)
             assert lock is not None, "nobody knows its name yet"
-            os.pwrite(lock, msgspec.json.encode(owner), 0)
+            _sign(lock, owner)
             # From here on others see it, locked.
             hidden.rename(root / name)
+            sync_folder(root)
         except OSError as exc:
             raise CannotOpen(
                 f"the spool folder {root} can't be written: {exc.strerror or exc}. It keeps traces while the database "
@@ -80,6 +81,21 @@ class SpoolFolder:
         except msgspec.MsgspecError:
             owner = Owner("", "")
         return cls(path, lock, owner)
+
+    def restore(self) -> bool:
+        """Make it anew where somebody has removed it. Whether that was so. Raises OSError."""
+        if is_at(self._lock, self.path / _LOCK):
+            return False
+        with suppress(FileExistsError):
+            _make(self.path.parent, self.path)
+        lock = _locked(self.path)
+        if lock is None:  # Another gateway has just begun, and looks whether something was left there.
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path / _LOCK))
+        os.close(self._lock)
+        self._lock = lock
+        _sign(lock, self.owner)
+        sync_folder(self.path.parent)
+        return True
 
     def new_path(self) -> Path:
         """For the next segment."""
@@ -143,6 +159,12 @@ def _make(root: Path, own: Path) -> None:
         with suppress(FileNotFoundError):  # Another process has ended, and removed it as empty.
             return own.mkdir(mode=_MODE)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(root))
+
+
+def _sign(lock: int, owner: Owner) -> None:
+    """Raises OSError."""
+    os.pwrite(lock, msgspec.json.encode(owner), 0)
+    os.fsync(lock)
 
 
 def _locked(folder: Path) -> int | None:

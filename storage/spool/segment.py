@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -81,6 +82,11 @@ class Segment:
         finally:
             segment.close()
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a start after a kill would find it: nobody has removed it, or its folder."""
+        return is_at(self._file, self.path)
+
     def has_room(self, size: int) -> bool:
         return self._end + size <= self._size
 
@@ -97,9 +103,11 @@ class Segment:
         self._end = end
 
     def sync(self, *, to_disk: bool) -> None:
-        """What was appended is durable from here on. Raises OSError."""
+        """What was appended is durable from here on. Raises OSError, also where the file was removed meanwhile."""
         if to_disk:
             _sync(self._file)
+        if not self.is_in_place:
+            raise FileNotFoundError(errno.ENOENT, "it was removed", str(self.path))
         self.durable = self._end
 
     def seal(self) -> None:
@@ -143,6 +151,14 @@ def is_blank(path: Path) -> bool:
     """Whether it has nothing but zeros, as a file has whose making was cut short. Raises OSError."""
     with path.open("rb") as file:
         return not any(part.strip(b"\0") for part in iter(partial(file.read, len(_ZEROS)), b""))
+
+
+def is_at(file: int, path: Path) -> bool:
+    """Whether this open file is the one of that path."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except OSError:
+        return False
 
 
 def sync_folder(path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import sys
 import threading
 import time
@@ -164,6 +165,48 @@ def test_without_room_for_another_file_there_is_still_room_in_the_reserve(tmp_pa
         until = time.monotonic() + 20
         while appender.unable is not None and time.monotonic() < until:
             time.sleep(0.01)
+        assert appender.unable is None
+
+
+def frames_on_disk(spool: Path) -> int:
+    """What a gateway that starts now would find."""
+    count = 0
+    for path in spool.glob("*/*.spool"):
+        segment = Segment.open(path)
+        assert segment is not None
+        count += sum(isinstance(found, Frame) for found in segment.read(HEADER_SIZE))
+        segment.close()
+    return count
+
+
+def test_a_folder_that_is_removed_is_made_anew_and_has_what_is_told_as_safe_from_then_on(
+    tmp_path: Path, backlog: Backlog, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard, spool = Listening(), tmp_path / "spool"
+    with appending(tmp_path, backlog, heard) as appender:
+        for count in range(1, 4):  # First the reserve alone is there to be removed, then a file in use.
+            shutil.rmtree(spool)
+            appender.put(ended())
+            assert heard.wait_for(count)[-1][1] is None
+            assert frames_on_disk(spool) == 1
+        (folder,) = spool.iterdir()
+        assert SpoolFolder.adopt(folder) is None
+        assert "was removed, and is made anew" in caplog.text
+        entries = backlog.read(10, 1 << 20)
+        assert len(entries) == 3
+        backlog.drained(entries)
+    assert not spool.exists()
+
+
+def test_a_folder_that_is_removed_while_nothing_happens_is_back_after_some_seconds(
+    tmp_path: Path, backlog: Backlog
+) -> None:
+    with appending(tmp_path, backlog, Listening()) as appender:
+        shutil.rmtree(tmp_path / "spool")
+        until = time.monotonic() + 20
+        while not list((tmp_path / "spool").glob("*/*.spool")) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert list((tmp_path / "spool").glob("*/*.spool"))
         assert appender.unable is None
 
 
