@@ -50,6 +50,7 @@ class Recording:
         self._spool = Spool.open(
             spool,
             Owner(gateway_id, database.name_at(spool)),
+            takes_unowned=database.exclusive and spool == database.spool,
             durability=durability,
             on_spooled=self._spooled,
             on_readable=self._readable,

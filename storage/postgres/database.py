@@ -21,6 +21,7 @@ from storage.durability import Durability
 from storage.errors import CannotOpen, Unavailable
 from storage.postgres import errors
 from storage.postgres.connection import BoundedConnection, Limits, engine
+from storage.postgres.naming import name_of
 from storage.postgres.upgrade import upgrade
 
 _READER: Final = Limits(statement_s=15, lock_s=5, answer_s=20.0)
@@ -36,7 +37,7 @@ class PostgresDatabase(Database):
     exclusive = False
 
     def __init__(self, url: URL, durability: Durability) -> None:
-        self._where: Final = f"postgresql://{url.host or ''}{f':{url.port}' if url.port else ''}/{url.database}"
+        self._where: Final = name_of(url)
         writes = {
             "synchronous_commit": _SYNCHRONOUS[durability],
             "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION,

@@ -35,10 +35,13 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a sub-folder is: a gateway's, for one database. Empty where nobody knows."""
+    """Whose a sub-folder is: a gateway's, for one database."""
 
     gateway_id: str
     database: str
+
+
+NOBODY: Final = Owner("", "")
 
 
 class SpoolFolder:
@@ -79,7 +82,7 @@ class SpoolFolder:
         try:
             owner = msgspec.json.decode(os.pread(lock, _OWNER_BYTES, 0), type=Owner)
         except msgspec.MsgspecError:
-            owner = Owner("", "")
+            owner = NOBODY
         return cls(path, lock, owner)
 
     def restore(self) -> bool:
@@ -116,27 +119,30 @@ class SpoolFolder:
         os.close(self._lock)
 
 
-def adopted(root: Path, database: str) -> Iterator[SpoolFolder]:
+def adopted(root: Path, database: str, *, takes_unowned: bool) -> Iterator[SpoolFolder]:
     """What processes that live no more left in this folder for this database, the oldest first. Raises OSError."""
     for path in sorted(root.iterdir()):
         if is_left(path):
             folder = SpoolFolder.adopt(path)
             if folder is None:
                 continue
-            if folder.owner.database in (database, ""):
+            if folder.owner.database == database or (takes_unowned and folder.owner == NOBODY):
                 yield folder
             else:
                 folder.close()
                 _log.warning(
-                    "%s was kept for another database (%s), and stays; to bring it in: rollout-gateway db import-spool",
+                    "%s has what was kept for %s, not for this gateway's database (%s), and stays. Start a gateway on "
+                    "that one, or bring it in: rollout-gateway db import-spool %s --database URL",
                     path,
-                    folder.owner.database,
+                    folder.owner.database or "a database that it does not name",
+                    database,
+                    path,
                 )
 
 
 def is_left(path: Path) -> bool:
     """Whether it is some process's sub-folder."""
-    return (path / _LOCK).is_file() and not path.name.startswith(".")
+    return (path / _LOCK).is_file() and path.name != REFUSED and not path.name.startswith(".")
 
 
 def refused_folder(root: Path) -> Path:

@@ -60,6 +60,7 @@ class Spool:
         root: Path,
         owner: Owner,
         *,
+        takes_unowned: bool,
         durability: Durability,
         on_spooled: Callable[[Record, CannotRecord | None], None],
         on_readable: Callable[[], None],
@@ -67,13 +68,14 @@ class Spool:
     ) -> Spool:
         """Make this process's sub-folder, and take in what dead ones left beside it. Raises CannotOpen.
 
-        Both are called on the event loop: `on_spooled` with each job that is safe, or with why it is not; `on_readable`
-        when there is something to drain.
+        One of those that does not say whose it is only where `takes_unowned`: no other database can have left it. The
+        functions are called on the event loop: `on_spooled` with each job that is safe, or with why it is not;
+        `on_readable` when there is something to drain.
         """
         folder = SpoolFolder.create(root, owner)
         backlog = Backlog(root)
         try:
-            leftovers = take_in(backlog, adopted(root, owner.database))
+            leftovers = take_in(backlog, adopted(root, owner.database, takes_unowned=takes_unowned))
             if leftovers.traces:
                 _log.warning("%d traces that dead gateways left in %s are brought in", leftovers.traces, root)
             size = room(root, segment_bytes)

@@ -168,15 +168,17 @@ def test_without_room_for_another_file_there_is_still_room_in_the_reserve(tmp_pa
         assert appender.unable is None
 
 
-def frames_on_disk(spool: Path) -> int:
-    """What a gateway that starts now would find."""
-    count = 0
-    for path in spool.glob("*/*.spool"):
-        segment = Segment.open(path)
-        assert segment is not None
-        count += sum(isinstance(found, Frame) for found in segment.read(HEADER_SIZE))
-        segment.close()
-    return count
+def frames_on_disk(spool: Path, files: int) -> int:
+    """What a gateway that starts now would find, once so many files are made."""
+    until = time.monotonic() + 20
+    while True:
+        segments = [segment for path in spool.glob("*/*.spool") if (segment := Segment.open(path)) is not None]
+        count = sum(isinstance(found, Frame) for each in segments for found in each.read(HEADER_SIZE))
+        for each in segments:
+            each.close()
+        if len(segments) == files or time.monotonic() > until:
+            return count
+        time.sleep(0.01)
 
 
 def test_a_folder_that_is_removed_is_made_anew_and_has_what_is_told_as_safe_from_then_on(
@@ -188,7 +190,7 @@ def test_a_folder_that_is_removed_is_made_anew_and_has_what_is_told_as_safe_from
             shutil.rmtree(spool)
             appender.put(ended())
             assert heard.wait_for(count)[-1][1] is None
-            assert frames_on_disk(spool) == 1
+            assert frames_on_disk(spool, files=2) == 1
         (folder,) = spool.iterdir()
         assert SpoolFolder.adopt(folder) is None
         assert "was removed, and is made anew" in caplog.text
@@ -204,9 +206,9 @@ def test_a_folder_that_is_removed_while_nothing_happens_is_back_after_some_secon
     with appending(tmp_path, backlog, Listening()) as appender:
         shutil.rmtree(tmp_path / "spool")
         until = time.monotonic() + 20
-        while not list((tmp_path / "spool").glob("*/*.spool")) and time.monotonic() < until:
+        while not (made := list((tmp_path / "spool").glob("*/*.spool"))) and time.monotonic() < until:
             time.sleep(0.05)
-        assert list((tmp_path / "spool").glob("*/*.spool"))
+        assert made
         assert appender.unable is None
 
 

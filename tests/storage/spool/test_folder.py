@@ -31,9 +31,9 @@ def test_nobody_but_its_owner_may_look_in(tmp_path: Path) -> None:
 def test_what_a_living_process_has_is_not_taken_in(tmp_path: Path) -> None:
     living = SpoolFolder.create(tmp_path, OWNER)
     dead = left(tmp_path)
-    (found,) = adopted(tmp_path, OWNER.database)
+    (found,) = adopted(tmp_path, OWNER.database, takes_unowned=True)
     assert (found.path, found.owner) == (dead, OWNER)
-    assert list(adopted(tmp_path, OWNER.database)) == []
+    assert list(adopted(tmp_path, OWNER.database, takes_unowned=True)) == []
     found.close()
     living.close()
 
@@ -41,9 +41,28 @@ def test_what_a_living_process_has_is_not_taken_in(tmp_path: Path) -> None:
 def test_what_was_kept_for_another_database_stays_and_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = left(tmp_path, Owner("gateway-1", "postgresql://db/other"))
     with caplog.at_level(logging.WARNING):
-        assert list(adopted(tmp_path, OWNER.database)) == []
+        assert list(adopted(tmp_path, OWNER.database, takes_unowned=True)) == []
     assert path.is_dir()
-    assert "postgresql://db/other" in caplog.text
+    assert f"{path} has what was kept for postgresql://db/other" in caplog.text
+    assert f"db import-spool {path} --database URL" in caplog.text
+
+
+def test_what_does_not_say_whose_it_is_is_taken_in_only_where_one_database_alone_can_have_left_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = left(tmp_path)
+    (path / "lock").write_bytes(b"")
+    with caplog.at_level(logging.WARNING):
+        assert list(adopted(tmp_path, OWNER.database, takes_unowned=False)) == []
+    assert f"{path} has what was kept for a database that it does not name" in caplog.text
+    (found,) = adopted(tmp_path, OWNER.database, takes_unowned=True)
+    assert found.path == path
+    found.close()
+
+
+def test_what_was_refused_is_no_gateways(tmp_path: Path) -> None:
+    left(tmp_path).rename(tmp_path / "refused")
+    assert list(adopted(tmp_path, OWNER.database, takes_unowned=True)) == []
 
 
 def test_a_folder_with_nothing_in_it_goes_with_its_process(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def left(root: Path, *backends: str) -> Path:
 def taken_in(root: Path) -> tuple[list[str], int]:
     """The backends that were pinned, and how much was refused."""
     backlog = Backlog(root)
-    folders = list(adopted(root, OWNER.database))
+    folders = list(adopted(root, OWNER.database, takes_unowned=False))
     take_in(backlog, folders)
     entries = backlog.read(100, 1 << 20)
     backlog.drained(entries)
