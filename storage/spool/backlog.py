@@ -133,9 +133,13 @@ class Backlog:
     def put_aside(self, entry: Entry, cause: Exception) -> None:
         """Keep what no database takes where a person finds it. `drained` is still to be called."""
         assert isinstance(entry.found, Frame)
-        name = f"{entry.part.segment.path.parent.name}-{entry.part.segment.path.stem}-{entry.found.start}{SUFFIX}"
+        source = entry.part.segment.path
         try:
-            path = refused_folder(self._root) / name
+            refused = refused_folder(self._root)
+            if source.parent == refused:
+                self._keep(entry, str(cause))
+                return
+            path = refused / f"{source.parent.name}-{source.stem}-{entry.found.start:012}{SUFFIX}"
             Segment.write(path, entry.found.body)
         except FileExistsError:  # By a process that was killed before it had told.
             return

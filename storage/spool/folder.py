@@ -13,6 +13,7 @@ import errno
 import fcntl
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ _LOCK: Final = "lock"
 _MODE: Final = 0o700
 _OWNER_BYTES: Final = 16 * 1024
 _TRIES: Final = 10
+_NUMBER: Final = re.compile(r"(?<=-)\d+(?=-|$)")
+_TRIED: Final = re.compile(rf"^({REFUSED}-)+")
 _log: Final = logging.getLogger(__name__)
 
 
@@ -50,7 +53,7 @@ class SpoolFolder:
     def __init__(self, path: Path, lock: int, owner: Owner) -> None:
         self.path = path
         self.owner = owner
-        self._lock = lock
+        self._lock: int | None = lock
         self._last = 0
 
     @classmethod
@@ -87,6 +90,7 @@ class SpoolFolder:
 
     def restore(self) -> bool:
         """Make it anew where somebody has removed it. Whether that was so. Raises OSError."""
+        assert self._lock is not None, "it is not closed"
         if is_at(self._lock, self.path / _LOCK):
             return False
         with suppress(FileExistsError):
@@ -107,16 +111,19 @@ class SpoolFolder:
 
     def files(self) -> list[Path]:
         """Those that were left, in their order. Raises OSError."""
-        return sorted(self.path.glob(f"*{SUFFIX}"))
+        return sorted(self.path.glob(f"*{SUFFIX}"), key=_by_numbers)
 
     def close(self) -> None:
-        """It is removed if nothing is in it."""
-        if not any(self.path.glob(f"*{SUFFIX}")):
+        """It is removed if nothing is in it. A second time does nothing."""
+        if self._lock is None:
+            return
+        if self.path.name == REFUSED or not any(self.path.glob(f"*{SUFFIX}")):
             with suppress(OSError):
                 (self.path / _LOCK).unlink(missing_ok=True)
                 self.path.rmdir()
                 self.path.parent.rmdir()
         os.close(self._lock)
+        self._lock = None
 
 
 def adopted(root: Path, database: str, *, takes_unowned: bool) -> Iterator[SpoolFolder]:
@@ -165,6 +172,11 @@ def _make(root: Path, own: Path) -> None:
         with suppress(FileNotFoundError):  # Another process has ended, and removed it as empty.
             return own.mkdir(mode=_MODE)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(root))
+
+
+def _by_numbers(path: Path) -> str:
+    """Sorts as the numbers in its name do. Versions before did not pad them, and gave a file more with each try."""
+    return _NUMBER.sub(lambda found: found[0].zfill(12), _TRIED.sub("", path.stem))
 
 
 def _sign(lock: int, owner: Owner) -> None:

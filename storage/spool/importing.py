@@ -59,12 +59,14 @@ def import_spool(place: Path, database: Database) -> Imported:
 
     transactions = Transactions(database)
     drain = Drain(backlog, run=transactions.run, batches=Batches(database), on_drained=count)
-    take_in(backlog, folders)
     try:
+        take_in(backlog, folders)
         while backlog.readable:
             drain.step()
     finally:
         transactions.disconnect()
+        for folder in folders:
+            folder.close()
     return replace(told, refused=backlog.refused)
 
 

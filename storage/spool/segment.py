@@ -139,7 +139,9 @@ class Segment:
 
 
 def put_aside(path: Path, folder: Path) -> Path:
-    """Where it is now; nothing that is there already is overwritten. Raises OSError."""
+    """Where it is now: as it was if it was there already. Overwrites nothing. Raises OSError."""
+    if path.parent == folder:
+        return path
     aside = folder / f"{path.parent.name}-{path.name}"
     while aside.exists():
         aside = aside.with_name(f"{aside.stem}-again{SUFFIX}")

@@ -60,6 +60,25 @@ def test_what_does_not_say_whose_it_is_is_taken_in_only_where_one_database_alone
     found.close()
 
 
+def test_files_are_in_the_order_of_their_numbers_in_whatever_version_they_were_named(tmp_path: Path) -> None:
+    gateway = "0192f0aa-1111-7222-8333-444444444444"
+    names = [
+        f"{gateway}-000001-32.spool",
+        f"{gateway}-000001-000000000650.spool",
+        f"refused-{gateway}-000001-1280-32.spool",
+        f"refused-refused-{gateway}-000001-10240-32-32.spool",
+        f"{gateway}-000002.spool",
+        f"{gateway}-000010-32.spool",
+        f"{gateway}-000010-000000000033.spool",
+    ]
+    for name in reversed(names):
+        (tmp_path / name).touch()
+    folder = SpoolFolder.adopt(tmp_path)
+    assert folder is not None
+    assert [path.name for path in folder.files()] == names
+    folder.close()
+
+
 def test_what_was_refused_is_no_gateways(tmp_path: Path) -> None:
     left(tmp_path).rename(tmp_path / "refused")
     assert list(adopted(tmp_path, OWNER.database, takes_unowned=True)) == []

@@ -11,6 +11,7 @@ from storage.opening import open_database
 from storage.records import TraceQuery
 from storage.spool.importing import Imported, SpoolInUse, import_spool
 from storage.store import Store
+from tests.storage.behind import behind
 from tests.storage.conftest import on_sqlite
 from tests.storage.examples import call, session
 from tests.storage.test_outages import locked
@@ -124,4 +125,26 @@ async def test_what_no_database_takes_is_put_aside_and_holds_nothing_up(tmp_path
     assert len((await reader.traces(TraceQuery(session_id="s"))).items) == 2
     await reader.close()
     assert await asyncio.to_thread(imported, kept.parent, place) == Imported(refused=1)
-    assert kept.parent.is_dir()
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+@on_sqlite
+async def test_what_was_refused_comes_in_in_its_order_once_it_is_taken(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "dead"
+    store = Store.open(made(folder) / "a.db", gateway_id="dead")
+    calls = [call("s", [number], [2]) for number in range(12)]  # Their offsets have two, three, four and five digits.
+    with locked(folder / "a.db"):
+        for one in calls:
+            await store.finish(one, timeout=0.1)
+        await store.close()
+    spool = folder / "a.db-spool"
+    with behind(place) as db:
+        db.exec_driver_sql("CREATE TRIGGER refuse BEFORE INSERT ON traces BEGIN SELECT RAISE(ABORT, 'refused'); END")
+    assert await asyncio.to_thread(imported, spool, place) == Imported(refused=12)
+    with behind(place) as db:
+        db.exec_driver_sql("DROP TRIGGER refuse")
+    assert await asyncio.to_thread(imported, spool / "refused", place) == Imported(imported=12)
+    assert not spool.exists()
+    reader = Store.open(place, gateway_id="reader")
+    assert [trace.trace_id for trace in await reader.whole_session("s")] == [one.trace_id for one in calls]
+    await reader.close()
