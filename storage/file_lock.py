@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from storage.errors import AlreadyServed
+from storage.files import is_at
 
 
 class FileLock:
@@ -46,11 +47,3 @@ class FileLock:
         os.truncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         return file
-
-
-def is_at(path: Path, opened: os.stat_result) -> bool:
-    """Whether a file that was opened is still what others find there."""
-    try:
-        return os.path.samestat(path.stat(), opened)
-    except FileNotFoundError:
-        return False

@@ -20,7 +20,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from storage.database import READERS, Database, DatabaseSize
 from storage.durability import Durability
 from storage.errors import AlreadyServed, CannotOpen, Unavailable
-from storage.file_lock import FileLock, is_at
+from storage.file_lock import FileLock
+from storage.files import is_at
 from storage.location import check_place
 from storage.migrate import migrate
 from storage.statements import execute

@@ -23,8 +23,9 @@ from typing import Final, Self
 import msgspec
 
 from storage.errors import CannotOpen
+from storage.files import is_at
 from storage.ids import new_id
-from storage.spool.segment import SUFFIX, is_at, sync_folder
+from storage.spool.segment import SUFFIX, sync_folder
 
 REFUSED: Final = "refused"
 _LOCK: Final = "lock"
@@ -91,7 +92,7 @@ class SpoolFolder:
     def restore(self) -> bool:
         """Make it anew where somebody has removed it. Whether that was so. Raises OSError."""
         assert self._lock is not None, "it is not closed"
-        if is_at(self._lock, self.path / _LOCK):
+        if is_at(self.path / _LOCK, os.fstat(self._lock)):
             return False
         with suppress(FileExistsError):
             _make(self.path.parent, self.path)

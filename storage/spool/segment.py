@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from storage.files import is_at
 from storage.spool.frames import (
     FRAME_SIZE,
     HEADER_SIZE,
@@ -85,7 +86,7 @@ class Segment:
     @property
     def is_in_place(self) -> bool:
         """Whether a start after a kill would find it: nobody has removed it, or its folder."""
-        return is_at(self._file, self.path)
+        return is_at(self.path, os.fstat(self._file))
 
     def has_room(self, size: int) -> bool:
         return self._end + size <= self._size
@@ -153,14 +154,6 @@ def is_blank(path: Path) -> bool:
     """Whether it has nothing but zeros, as a file has whose making was cut short. Raises OSError."""
     with path.open("rb") as file:
         return not any(part.strip(b"\0") for part in iter(partial(file.read, len(_ZEROS)), b""))
-
-
-def is_at(file: int, path: Path) -> bool:
-    """Whether this open file is the one of that path."""
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except OSError:
-        return False
 
 
 def sync_folder(path: Path) -> None:
