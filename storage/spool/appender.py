@@ -116,10 +116,8 @@ class Appender:
     def _let_go_of_removed(self) -> None:
         """No start would find what is written into a file that somebody has removed."""
         if self._current is not None and not self._current.is_in_place:
-            _log.error(
-                "%s was removed; until it is drained this process alone has what is in it",
-                self._current.path,
-            )
+            path = self._current.path
+            _log.error("%s was removed; until it is drained this process alone has what is in it", path)
             self._seal()
         if self._reserve is not None and not self._reserve.is_in_place:
             self._reserve.close()

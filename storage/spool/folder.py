@@ -2,7 +2,7 @@
 
     rollouts.db-spool/
         0192f0…/            a process's own: `lock` and 000001.spool, 000002.spool …
-        refused/            what no database took, for a person to look at
+        refused/            what no database took or nobody can read, for a person to look at
 
 Nobody but the owner may look in, for requests are in it. No name in it comes from a request.
 """
