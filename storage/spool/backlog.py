@@ -137,10 +137,10 @@ class Backlog:
         try:
             refused = refused_folder(self._root)
             if source.parent == refused:
-                self._keep(entry, str(cause))
-                return
-            path = refused / f"{source.parent.name}-{source.stem}-{entry.found.start:012}{SUFFIX}"
-            Segment.write(path, entry.found.body)
+                path, entry.part.segment.damaged = source, True
+            else:
+                path = refused / f"{source.parent.name}-{source.stem}-{entry.found.start:012}{SUFFIX}"
+                Segment.write(path, entry.found.body)
         except FileExistsError:  # By a process that was killed before it had told.
             return
         except OSError as exc:

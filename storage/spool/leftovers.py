@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from storage.errors import CannotOpen
 from storage.spool.backlog import Backlog
-from storage.spool.entries import is_trace, spooled_at
+from storage.spool.entries import START_SIZE, is_trace, spooled_at
 from storage.spool.folder import SpoolFolder
 from storage.spool.frames import HEADER_SIZE, Frame
 from storage.spool.segment import Segment, is_blank
@@ -21,34 +23,46 @@ class Leftovers:
 
 
 def take_in(backlog: Backlog, folders: Iterable[SpoolFolder]) -> Leftovers:
-    """Raises OSError."""
-    traces = 0
-    moments: list[float] = []
+    """Raises CannotOpen for a file that can't be read, and OSError."""
+    starts: list[bytes] = []
     for folder in folders:
         segments = 0
-        for segment in _segments(folder, backlog):
-            segments += 1
-            end = HEADER_SIZE
-            for found in segment.read(HEADER_SIZE):
-                end = found.end
-                if isinstance(found, Frame):
-                    traces += is_trace(found.body)
-                    moments.append(spooled_at(found.body))
-            segment.cut(end)
-            backlog.add(segment, folder)
+        for path in folder.files():
+            try:
+                segment = _opened(path, backlog)
+                if segment is not None:
+                    starts += _starts(segment)
+            except OSError as exc:
+                raise CannotOpen(
+                    f"{path} can't be read: {exc.strerror or exc}. Make it readable, or move it out of the spool"
+                ) from exc
+            if segment is not None:
+                segments += 1
+                backlog.add(segment, folder)
         if not segments:
             backlog.empty(folder)
     backlog.tidy()
-    return Leftovers(traces, min(moments, default=None))
+    return Leftovers(sum(map(is_trace, starts)), min(map(spooled_at, starts), default=None))
 
 
-def _segments(folder: SpoolFolder, backlog: Backlog) -> Iterator[Segment]:
-    """Nothing is removed but a file that never held anything."""
-    for path in folder.files():
-        segment = Segment.open(path)
-        if segment is not None:
-            yield segment
-        elif is_blank(path):
+def _opened(path: Path, backlog: Backlog) -> Segment | None:
+    """Nothing is removed but a file that never held anything. Raises OSError."""
+    segment = Segment.open(path)
+    if segment is None:
+        if is_blank(path):
             path.unlink()
         else:
             backlog.keep_unread(path)
+    return segment
+
+
+def _starts(segment: Segment) -> list[bytes]:
+    """Of its records, up to the last one; the file ends there from now on. Raises OSError."""
+    starts: list[bytes] = []
+    end = HEADER_SIZE
+    for found in segment.read(HEADER_SIZE):
+        end = found.end
+        if isinstance(found, Frame):
+            starts.append(found.body[:START_SIZE])
+    segment.cut(end)
+    return starts

@@ -79,7 +79,8 @@ class Spool:
             if leftovers.traces:
                 _log.warning("%d traces that dead gateways left in %s are brought in", leftovers.traces, root)
             size = room(root, segment_bytes)
-        except OSError as exc:
+        except (OSError, CannotOpen) as exc:
+            folder.close()
             raise CannotOpen(f"the spool folder {root} can't be read: {exc}") from exc
         return cls(
             folder,
