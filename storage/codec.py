@@ -70,6 +70,8 @@ PLAIN_COLUMNS: Final = (
     "schema_version",
 )
 """The fields of a trace that are columns of the same name."""
+_UNREADABLE: Final = "unreadable"
+"""In the metadata of a trace whose payload can't be read back: why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def trace(plain: Columns, stored: Payload) -> Trace:
     except (msgspec.DecodeError, struct.error, ValueError) as exc:
         raise BadPayload(str(exc)) from exc
     return Trace(
-        **{name: plain[name] for name in PLAIN_COLUMNS},
+        **_plain(plain),
         request=RecordedRequest(body=body, headers=tail.headers),
         error=tail.error,
         attempts=tail.attempts,
@@ -181,6 +183,22 @@ def trace(plain: Columns, stored: Payload) -> Trace:
         prompt_token_ids=prompt,
         choices=choices,
     )
+
+
+def unreadable(plain: Columns, reason: str) -> Trace:
+    """What the columns alone say of a trace whose payload is no longer known, which so is exact in nothing."""
+    why = f"can't be read back: {reason}"
+    judged = {"fidelity": "none", "fidelity_reason": why, "logprobs_fidelity": "none", "logprobs_reason": why}
+    return Trace(**(_plain(plain) | judged), request=RecordedRequest(body=None), metadata={_UNREADABLE: reason})
+
+
+def is_unreadable(trace: Trace) -> bool:
+    """Whether `unreadable` made it."""
+    return _UNREADABLE in trace.metadata
+
+
+def _plain(columns: Columns) -> dict[str, Any]:
+    return {name: columns[name] for name in PLAIN_COLUMNS}
 
 
 def _tail(

@@ -42,6 +42,7 @@ class CorruptTrace(StorageError):
         super().__init__(f"trace {trace_id} of session {session_id} can't be read back: {reason}")
         self.session_id = session_id
         self.trace_id = trace_id
+        self.reason = reason
 
 
 class SessionError(StorageError):

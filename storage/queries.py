@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -17,6 +18,7 @@ from storage.records import Page, TraceQuery
 from storage.sessions import labelled
 from storage.tables import AnyRow, sessions, traces
 
+_log: Final = logging.getLogger(__name__)
 _Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 _ROWS_AHEAD: Final = 16
@@ -32,7 +34,7 @@ def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
 
 
 def latest(db: Connection, session_id: str, limit: int) -> list[Trace]:
-    """By turn, the latest first. Raises CorruptTrace."""
+    """By turn, the latest first."""
     wanted = select(traces).where(traces.c.session_id == session_id)
     return list(read(db, wanted.order_by(traces.c.turn.desc()).limit(limit)))
 
@@ -42,8 +44,8 @@ def session_id_of(db: Connection, trace_id: str) -> str | None:
 
 
 def page(db: Connection, query: TraceQuery) -> Page[Trace]:
-    """Raises BadCursor, CorruptTrace."""
-    payloads = Payloads(db)
+    """Raises BadCursor."""
+    reading = _Reading(db)
     items: list[Trace] = []
     size = 0
     # One row at a time, so that rows beyond the page's bytes are never read.
@@ -51,7 +53,7 @@ def page(db: Connection, query: TraceQuery) -> Page[Trace]:
         for row in rows:
             if len(items) == query.limit or size >= query.page_bytes:
                 return Page(tuple(items), _cursor(query, items[-1]))
-            trace, trace_bytes = decode(row, payloads)
+            trace, trace_bytes = reading.trace(row)
             items.append(trace)
             size += trace_bytes
     return Page(tuple(items))
@@ -69,9 +71,9 @@ def end(db: Connection, query: TraceQuery) -> str | None:
 
 
 def read(db: Connection, wanted: Select[Any]) -> Iterator[Trace]:
-    """The traces that a selection of whole rows finds. Raises CorruptTrace."""
-    payloads = Payloads(db)
-    return (decode(row, payloads)[0] for row in db.execute(wanted))
+    """The traces that a selection of whole rows finds."""
+    reading = _Reading(db)
+    return (reading.trace(row)[0] for row in db.execute(wanted))
 
 
 def decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
@@ -81,6 +83,27 @@ def decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
         return codec.trace(row._asdict(), payload), len(payload)
     except BadPayload as exc:
         raise CorruptTrace(row.session_id, row.trace_id, str(exc)) from exc
+
+
+class _Reading:
+    """Several traces in one transaction, of which one that can't be read back does not stop the others.
+
+    It is given as far as its columns tell of it; the first is logged.
+    """
+
+    def __init__(self, db: Connection) -> None:
+        self._payloads = Payloads(db)
+        self._logged = False
+
+    def trace(self, row: AnyRow) -> tuple[Trace, int]:
+        """As `decode`."""
+        try:
+            return decode(row, self._payloads)
+        except CorruptTrace as exc:
+            if not self._logged:
+                _log.error("%s; `rollout-gateway db check` names all such", exc)
+                self._logged = True
+            return codec.unreadable(row._asdict(), exc.reason), 0
 
 
 def _select(query: TraceQuery) -> Select[Any]:

@@ -235,7 +235,7 @@ class Store:
     # Traces.
 
     async def traces(self, query: TraceQuery) -> Page[Trace]:
-        """Raises BadCursor, and CorruptTrace where a trace read is not the one written."""
+        """Raises BadCursor. A trace that can't be read back is given as far as its columns tell of it: never exact."""
         return await self._read(queries.page, query)
 
     async def traces_end(self, query: TraceQuery) -> str | None:
@@ -243,15 +243,15 @@ class Store:
         return await self._read(queries.end, query)
 
     async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None:
-        """Raises CorruptTrace."""
+        """Raises CorruptTrace where what is read is not what was written."""
         return await self._read(queries.get, trace_id, session_id)
 
     async def latest_traces(self, session_id: str, limit: int) -> Sequence[Trace]:
-        """The last of a session by turn, the latest first. Raises CorruptTrace."""
+        """The last of a session by turn, the latest first."""
         return await self._read(queries.latest, session_id, limit)
 
     async def usage(self, session_id: str, attempt: int) -> Usage:
-        """What the calls of an attempt have used up; no trace is read for it. Raises CorruptTrace."""
+        """What the calls of an attempt have used up; no trace is read for it."""
         return await self._read(usage.of_session, session_id, attempt)
 
     async def latest_of_key(self, session_id: str, key: str) -> str | None:
@@ -263,7 +263,7 @@ class Store:
         return await self._read(queries.session_id_of, trace_id)
 
     async def whole_session(self, session_id: str) -> tuple[Trace, ...]:
-        """All its traces by turn, however many, a page at a time. Raises CorruptTrace."""
+        """All its traces by turn, however many, a page at a time."""
         query = TraceQuery(session_id=session_id, limit=_WHOLE_PAGE)
         found: list[Trace] = []
         while True:

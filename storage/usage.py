@@ -52,7 +52,6 @@ def columns(trace: Trace) -> dict[str, Any]:
 
 
 def of_session(db: Connection, session_id: str, attempt: int) -> Usage:
-    """Raises CorruptTrace."""
     steps = _steps(session_id, attempt)
     told = db.execute(steps.with_only_columns(*_TOTALS)).one()
     prompt, sampled = told.prompt_tokens, told.completion_tokens

@@ -29,10 +29,10 @@ def samples_of(session: Session, traces: Sequence[Trace], options: SampleOptions
     `traces` are all those of the session, as far as they are known. Raises ValueError for one of another session.
     """
     chosen = choose(session, traces, options)
-    if options.complete and chosen.lost:
+    of_session = incomplete(chosen.lost)
+    if any(options.complete or (each.fatal and not options.fatal) for each in of_session):
         return ()
-    rows = _given(_paths(chosen, options), options)
-    of_session, rewards = incomplete(chosen.lost), current(session.rewards)
+    rows, rewards = _given(_paths(chosen, options), options), current(session.rewards)
     return tuple(
         _sample(session, row, branch, 1.0 / len(rows), rewards, (*of_session, *findings_of(row, options)))
         for branch, row in enumerate(rows)

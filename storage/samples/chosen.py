@@ -6,8 +6,9 @@ before their first token. What of their tokens stands in a later prompt has mask
 was given.
 
 Lost: a call that sampled tokens for the agent, of which it is not known for sure which they are, whether it had its
-end or was cut short: the agent may have gone on from what it got. So is a call that still runs in a session that has
-ended, as long as it runs; in an open session a running call is just not there yet.
+end or was cut short: the agent may have gone on from what it got. So is one whose trace can't be read back. So is a
+call that still runs in a session that has ended, as long as it runs; in an open session a running call is just not
+there yet.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.schema import Choice, Session, Trace
+from storage.codec import is_unreadable
 from storage.samples.agents import is_subagent
 from storage.samples.node import Node, node_of, prompt_of
 from storage.samples.options import SampleOptions
@@ -84,7 +86,7 @@ def _in_order(session: Session, traces: Iterable[Trace]) -> Sequence[Trace]:
 def _take(trace: Trace, nodes: list[Node]) -> str | None:
     """Add the nodes of a call that has ended. Gives why tokens of it are lost; None where none are."""
     if trace.fidelity != "exact":
-        if trace.status != "ok" and not any(choice.token_ids or choice.text for choice in trace.choices):
+        if trace.status != "ok" and not (is_unreadable(trace) or _has_sampled(trace)):
             return None  # Refused, or cut before its first token.
         return f"{trace.fidelity}: {trace.fidelity_reason or 'no reason was recorded'}"
     reason = None
@@ -95,6 +97,10 @@ def _take(trace: Trace, nodes: list[Node]) -> str | None:
         elif choice.token_ids:
             nodes.append(node_of(trace, choice, prompt, choice.token_ids))
     return reason
+
+
+def _has_sampled(trace: Trace) -> bool:
+    return any(choice.token_ids or choice.text for choice in trace.choices)
 
 
 def _missing(choice: Choice) -> str:

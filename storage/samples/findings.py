@@ -2,7 +2,7 @@
 
 | code | fatal | found where |
 |---|---|---|
-| `session_incomplete` | | tokens of the session are lost: all its rows say so |
+| `session_incomplete` | where a trace can't be read back | tokens of the session are lost: all its rows say so |
 | `logprob_missing` | unless `logprobs=optional` | a trained token has no logprob |
 | `logprob_positive` | yes | a trained token has a logprob above 0 |
 | `id_outside_vocabulary` | yes | an id of the row, of a prompt too, is not below the `vocab_size` that was told |
@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from storage.codec import is_unreadable
 from storage.samples.chosen import Lost
 from storage.samples.node import Node
 from storage.samples.options import SampleOptions
@@ -64,7 +65,9 @@ def incomplete(lost: Sequence[Lost]) -> tuple[Finding, ...]:
     if len(lost) > _SHOWN:
         reasons.append(f"and {len(lost) - _SHOWN} more")
     detail = f"Tokens of {_calls(len(lost))} of this session are not in its samples. {'; '.join(reasons)}"
-    return (Finding("session_incomplete", False, detail, tuple(each.trace.trace_id for each in lost)),)
+    # A record that is damaged is for a person to look at before anything of it is trained.
+    fatal = any(is_unreadable(each.trace) for each in lost)
+    return (Finding("session_incomplete", fatal, detail, tuple(each.trace.trace_id for each in lost)),)
 
 
 def findings_of(row: Row, options: SampleOptions) -> Iterator[Finding]:

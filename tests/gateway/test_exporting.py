@@ -18,7 +18,7 @@ from gateway.api.files import sample_encoder, sample_file
 from gateway.api.rows import SampleRows, Walk
 from gateway.cli import main
 from gateway.scripted import listening
-from storage.errors import CorruptTrace
+from storage.errors import Unavailable
 from storage.formats.shapes import SHAPES
 from storage.formats.writers import FileFormat
 from storage.records import EndedQuery, Page
@@ -110,7 +110,7 @@ async def test_a_client_that_has_gone_is_read_for_no_more(tmp_path: Path) -> Non
 
 @dataclass
 class Flaky:
-    """A store that can't read one session back, so many times."""
+    """A store whose database is away when one session is read, so many times."""
 
     store: Store
     session_id: str
@@ -122,7 +122,7 @@ class Flaky:
     async def whole_session(self, session_id: str) -> tuple[Trace, ...]:
         if session_id == self.session_id and self.times:
             self.times -= 1
-            raise CorruptTrace(session_id, "t1", "digest")
+            raise Unavailable("the database can't be read")
         return await self.store.whole_session(session_id)
 
 

@@ -4,12 +4,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from adapters.schema import Trace
 from storage.errors import BadCursor
 from storage.queries import page
 from storage.records import Page, SessionQuery, TraceQuery
 from storage.store import Store
+from storage.tables import traces as rows
+from tests.storage.behind import behind
 from tests.storage.examples import NOON, call, session
 
 
@@ -104,6 +107,28 @@ async def test_a_trace_is_found_by_its_id_and_only_in_its_session(store: Store) 
     assert await store.trace(trace.trace_id, "s") is not None
     assert await store.trace(trace.trace_id, "t") is None
     assert await store.trace("other") is None
+
+
+async def test_a_trace_that_cannot_be_read_back_stands_among_the_others_and_is_exact_in_nothing(
+    store: Store, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = [call(name, [1, 2], [3], body=b"abc" * 300, model="m") for name in ("a", "b", "b", "b", "c")]
+    for one in written:
+        await store.finish(one, timeout=5)
+    base, *damaged = (one.trace_id for one in written[1:4])
+    with behind(place) as db:
+        db.execute(delete(rows).where(rows.c.trace_id == base))
+    before, *unreadable, after = (await store.traces(TraceQuery())).items
+    assert [message.count(damaged[0]) for message in caplog.messages] == [1]
+    assert (before.fidelity, after.fidelity, before.choices) == ("exact", "exact", written[0].choices)
+    assert [(one.trace_id, one.turn, one.model) for one in unreadable] == [(damaged[0], 1, "m"), (damaged[1], 2, "m")]
+    for one in unreadable:
+        assert (one.fidelity, one.logprobs_fidelity) == ("none", "none")
+        assert one.fidelity_reason == one.logprobs_reason == f"can't be read back: its base {base} is missing"
+        assert (one.request.body, one.prompt_token_ids, one.choices) == (None, None, ())
+    assert await every(store) == [before, *unreadable, after]
+    assert await every(store, session_id="b") == unreadable
+    assert list(await store.latest_traces("b", 1)) == unreadable[1:]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "WzFd", "é", "bnVsbA", "WyJhIiwgMV0"])

@@ -13,13 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import update
 
 from adapters.schema import Session, Trace
-from storage.errors import CorruptTrace
+from storage.errors import Unavailable
 from storage.records import Page, TraceQuery
 from storage.store import Store
+from storage.tables import traces
 from tests.gateway.api.harness import STARTED, Api, api, trace
 from tests.gateway.api.rollouts import rollout, rows
+from tests.storage.behind import behind
 
 LINES = {"accept": "application/x-ndjson"}
 
@@ -159,13 +162,13 @@ async def test_a_missing_extra_is_named_and_lines_need_none(tmp_path: Path, monk
 
 
 class Spoilt(SimpleNamespace):
-    """A store of one trace a page, whose second page can't be read back."""
+    """A store of one trace a page, whose database is away at the second."""
 
     store: Store
 
     async def traces(self, query: TraceQuery) -> Page[Trace]:
         if query.cursor is not None:
-            raise CorruptTrace("s1", "t2", "digest")
+            raise Unavailable("the database can't be read")
         return await self.store.traces(replace(query, limit=1))
 
     async def complete(self) -> bool:
@@ -207,6 +210,24 @@ async def test_traces_that_break_off_never_end_as_if_they_were_all(
     async with api(tmp_path, spoil=lambda store: Spoilt(store=store)) as served:
         for number in range(2):
             await served.record(trace(number))
-        with pytest.raises(CorruptTrace):
+        with pytest.raises(Unavailable):
             await served.client.get(f"/api/export?of=traces&format={file_format}")
-    assert "Trace t2 of session s1 can't be read back" in caplog.text
+    assert "The database can't be read" in caplog.text
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])
+async def test_a_trace_that_cannot_be_read_back_is_in_the_file_and_exact_in_nothing(
+    tmp_path: Path, file_format: str
+) -> None:
+    async with api(tmp_path) as served:
+        for number in range(3):
+            await served.record(trace(number))
+        with behind(f"sqlite:///{tmp_path / 'rollouts.db'}") as db:
+            db.execute(update(traces).where(traces.c.turn == 1).values(digest=b"another"))
+        told = await file(served, f"of=traces&format={file_format}")
+    assert [(row["fidelity"], bool(row["choices"])) for row in told] == [
+        ("exact", True),
+        ("none", False),
+        ("exact", True),
+    ]
+    assert told[1]["fidelity_reason"] == "can't be read back: its digest differs"

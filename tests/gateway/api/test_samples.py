@@ -14,17 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import update
 
 from adapters.schema import Choice, Reward, Session, Trace
 from adapters.token_ids import TokenIds
-from storage.errors import CorruptTrace
+from storage.errors import Unavailable
 from storage.formats.flat import sample_from_row
 from storage.formats.shapes import SHAPES
 from storage.records import EndedQuery, Page
 from storage.samples.sample import Sample
 from storage.store import Store
+from storage.tables import traces
 from tests.gateway.api.harness import STARTED, Api, api, trace
 from tests.gateway.api.rollouts import rollout, rows, sessions_of, soon
+from tests.storage.behind import behind
 
 LINES = {"accept": "application/x-ndjson"}
 PARQUET = {"accept": "application/vnd.apache.parquet"}
@@ -256,7 +259,7 @@ async def test_a_sample_that_a_trainers_record_has_no_place_for_is_a_400_that_na
 
 
 class Spoilt(SimpleNamespace):
-    """A store of which some sessions can't be read back."""
+    """A store whose database is away when some sessions are read."""
 
     store: Store
     spoilt: set[str]
@@ -266,7 +269,7 @@ class Spoilt(SimpleNamespace):
 
     async def whole_session(self, session_id: str) -> tuple[Trace, ...]:
         if session_id in self.spoilt:
-            raise CorruptTrace(session_id, "t1", "digest")
+            raise Unavailable(f"the database can't be read: not for {session_id}")
         return await self.store.whole_session(session_id)
 
     async def complete(self) -> bool:
@@ -274,12 +277,12 @@ class Spoilt(SimpleNamespace):
 
 
 @pytest.mark.parametrize("headers", [{}, LINES, PARQUET, ARROW])
-async def test_what_fails_at_the_beginning_is_a_500_that_names_it(tmp_path: Path, headers: dict[str, str]) -> None:
+async def test_what_fails_at_the_beginning_is_an_answer_that_says_so(tmp_path: Path, headers: dict[str, str]) -> None:
     async with api(tmp_path, spoil=lambda store: Spoilt(store=store, spoilt={"s0"})) as served:
         await rollout(served, "s0")
         for path in ("/api/samples", "/api/sessions/s0/samples"):
             answer = await served.client.get(path, headers=headers)
-            assert (answer.status_code, answer.json()["code"]) == (500, "corrupt_trace")
+            assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
 
 
 @pytest.mark.parametrize("headers", [{}, LINES, PARQUET, ARROW])
@@ -290,9 +293,38 @@ async def test_what_fails_on_the_way_never_ends_as_if_it_were_all(
     async with api(tmp_path, spoil=lambda store: Spoilt(store=store, spoilt={"s1"})) as served:
         await rollout(served, "s0", number=0, call=long)
         await rollout(served, "s1", number=1)
-        with pytest.raises(CorruptTrace):
+        with pytest.raises(Unavailable):
             await served.client.get("/api/samples", headers=headers)
-    assert "Trace t1 of session s1 can't be read back" in caplog.text
+    assert "The database can't be read: not for s1" in caplog.text
+
+
+@pytest.mark.parametrize("headers", [{}, LINES, PARQUET, ARROW])
+async def test_a_session_with_a_trace_that_cannot_be_read_back_is_left_out_and_ends_no_feed(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    async with api(tmp_path) as served:
+        for number in range(3):
+            await rollout(served, f"s{number}", number=number, turns=2)
+        with behind(f"sqlite:///{tmp_path / 'rollouts.db'}") as db:
+            db.execute(update(traces).where(traces.c.session_id == "s1", traces.c.turn == 1).values(digest=b"another"))
+        answer = await served.client.get("/api/samples", headers=headers)
+        assert answer.status_code == 200
+        assert await sessions_of(served, "/api/samples") == ["s0", "s2"]
+        told = await rows(served, "/api/samples?fatal=true")
+        assert [row["session_id"] for row in told] == ["s0", "s1", "s2"]
+        (found,) = [finding for finding in told[1]["findings"] if finding["fatal"]]
+        assert (found["code"], found["trace_ids"]) == ("session_incomplete", ["01930000-0000-7000-8000-000000000101"])
+
+
+async def test_a_claim_gives_nothing_to_train_of_a_session_that_cannot_be_read_back_and_ends(tmp_path: Path) -> None:
+    async with api(tmp_path) as served:
+        await rollout(served, "s0")
+        with behind(f"sqlite:///{tmp_path / 'rollouts.db'}") as db:
+            db.execute(update(traces).values(text=b"\x07"))
+        claim = (await served.client.post("/api/claims", json={})).json()
+        assert (claim["session_ids"], await rows(served, f"/api/samples?claim={claim['claim_id']}")) == (["s0"], [])
+        assert (await served.client.post(f"/api/claims/{claim['claim_id']}/ack")).status_code == 200
+        assert (await served.client.post("/api/claims", json={})).status_code == 204
 
 
 async def test_a_list_is_not_complete_while_a_spool_is_not_drained(tmp_path: Path) -> None:

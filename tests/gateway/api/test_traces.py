@@ -15,7 +15,7 @@ import pytest
 
 from adapters.schema import Choice, Error, RecordedRequest, RoutedExperts, Session, Trace
 from adapters.token_ids import TokenIds
-from storage.errors import CorruptTrace
+from storage.errors import CorruptTrace, Unavailable
 from storage.records import Page, TraceQuery
 from storage.store import Store
 from tests.gateway.api.harness import STARTED, Api, api, trace
@@ -227,13 +227,13 @@ async def test_reading_ten_traces_of_a_hundred_thousand_ids_does_not_stall_other
 
 
 class Spoilt(SimpleNamespace):
-    """A store of one trace a page, whose second page can't be read back, and which has something in its spool."""
+    """A store of one trace a page, whose database is away at the second, and which has something in its spool."""
 
     store: Store
 
     async def traces(self, query: TraceQuery) -> Page[Trace]:
         if query.cursor is not None:
-            raise CorruptTrace("s1", "t2", "digest")
+            raise Unavailable("the database can't be read")
         return await self.store.traces(replace(query, limit=1))
 
     async def trace(self, trace_id: str, session_id: str | None = None) -> Trace | None:
@@ -254,7 +254,7 @@ async def test_lines_that_break_off_never_end_as_if_they_were_all(tmp_path: Path
     async with api(tmp_path, spoil=lambda store: Spoilt(store=store)) as served:
         for number in range(2):
             await served.record(trace(number))
-        with pytest.raises(CorruptTrace):
+        with pytest.raises(Unavailable):
             await served.client.get("/api/traces", headers={"accept": "application/x-ndjson"})
 
 

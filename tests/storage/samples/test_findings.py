@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.schema import Sampling, WeightSpan
+from adapters.schema import Sampling, Status, WeightSpan
+from storage import codec
 from storage.samples.sample import Finding, Sample
 from tests.storage.samples.examples import built, choice, codes, nan_to_none, rows, turn
 
@@ -54,6 +55,21 @@ def test_a_positive_logprob_is_fatal_also_where_logprobs_are_optional() -> None:
 
 def test_a_sure_token_may_be_rounded_above_zero() -> None:
     assert codes(built(turn(0, [1], choices=(choice(0, [2], logprobs=(0.0005,)),)))[0]) == ["single_call"]
+
+
+@pytest.mark.parametrize("status", ["ok", "client_disconnected", "backend_error"])
+def test_of_a_session_with_a_trace_that_cannot_be_read_back_nothing_is_given(status: Status) -> None:
+    unreadable = codec.unreadable(codec.columns(replace(TOOL, status=status)), "its base is missing")
+    assert built(ASK, unreadable) == ()
+    (sample,) = built(ASK, unreadable, fatal=True)
+    found = the("session_incomplete", sample)
+    assert (found.fatal, found.trace_ids) == (True, ("t1",))
+    assert "t1: none: can't be read back: its base is missing" in found.detail
+
+
+def test_a_refused_call_that_cannot_be_read_back_is_no_loss() -> None:
+    refused = codec.unreadable(codec.columns(replace(TOOL, status="rejected")), "its base is missing")
+    assert codes(built(ASK, refused)[0]) == ["single_call"]
 
 
 @pytest.mark.parametrize("position", [0, 2, 4, 5])
