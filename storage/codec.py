@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +25,7 @@ from adapters.schema import (
     ToolCall,
     Trace,
     Usage,
+    Verdict,
     WeightSpan,
 )
 from adapters.token_ids import TokenIds
@@ -70,6 +71,8 @@ PLAIN_COLUMNS: Final = (
     "schema_version",
 )
 """The fields of a trace that are columns of the same name."""
+IN_COLUMNS: Final = frozenset(PLAIN_COLUMNS) - {field.name for field in fields(Verdict)}
+"""The fields for which no payload has to be read. The verdict stands only where it can be."""
 _UNREADABLE: Final = "unreadable"
 """In the metadata of a trace whose payload can't be read back: why not."""
 
@@ -185,11 +188,15 @@ def trace(plain: Columns, stored: Payload) -> Trace:
     )
 
 
+def without_payload(plain: Columns) -> Trace:
+    """What the columns alone say of a trace."""
+    return Trace(**_plain(plain), request=RecordedRequest(body=None))
+
+
 def unreadable(plain: Columns, reason: str) -> Trace:
-    """What the columns alone say of a trace whose payload is no longer known, which so is exact in nothing."""
+    """The trace of these columns whose payload is no longer known, and which so is exact in nothing."""
     why = f"can't be read back: {reason}"
-    judged = {"fidelity": "none", "fidelity_reason": why, "logprobs_fidelity": "none", "logprobs_reason": why}
-    return Trace(**(_plain(plain) | judged), request=RecordedRequest(body=None), metadata={_UNREADABLE: reason})
+    return replace(without_payload(plain), **asdict(Verdict("none", why, "none", why)), metadata={_UNREADABLE: reason})
 
 
 def is_unreadable(trace: Trace) -> bool:

@@ -22,6 +22,7 @@ _log: Final = logging.getLogger(__name__)
 _Turn = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 _ROWS_AHEAD: Final = 16
+_PLAIN: Final = tuple(traces.c[name] for name in codec.PLAIN_COLUMNS)
 
 
 def get(db: Connection, trace_id: str, session_id: str | None) -> Trace | None:
@@ -45,7 +46,7 @@ def session_id_of(db: Connection, trace_id: str) -> str | None:
 
 def page(db: Connection, query: TraceQuery) -> Page[Trace]:
     """Raises BadCursor."""
-    reading = _Reading(db)
+    read_row = _Reading(db).trace if query.payloads else _without_payload
     items: list[Trace] = []
     size = 0
     # One row at a time, so that rows beyond the page's bytes are never read.
@@ -53,7 +54,7 @@ def page(db: Connection, query: TraceQuery) -> Page[Trace]:
         for row in rows:
             if len(items) == query.limit or size >= query.page_bytes:
                 return Page(tuple(items), _cursor(query, items[-1]))
-            trace, trace_bytes = reading.trace(row)
+            trace, trace_bytes = read_row(row)
             items.append(trace)
             size += trace_bytes
     return Page(tuple(items))
@@ -85,6 +86,10 @@ def decode(row: AnyRow, payloads: Payloads) -> tuple[Trace, int]:
         raise CorruptTrace(row.session_id, row.trace_id, str(exc)) from exc
 
 
+def _without_payload(row: AnyRow) -> tuple[Trace, int]:
+    return codec.without_payload(row._asdict()), 0
+
+
 class _Reading:
     """Several traces in one transaction, of which one that can't be read back does not stop the others.
 
@@ -109,7 +114,8 @@ class _Reading:
 def _select(query: TraceQuery) -> Select[Any]:
     c = traces.c
     # A driver that fetches a whole result at once would hold the bytes of a page of the largest rows.
-    wanted = select(traces).limit(query.limit + 1).execution_options(stream_results=True, max_row_buffer=_ROWS_AHEAD)
+    wanted = select(*(c if query.payloads else _PLAIN)).limit(query.limit + 1)
+    wanted = wanted.execution_options(stream_results=True, max_row_buffer=_ROWS_AHEAD)
     for column, value in (
         (c.session_id, query.session_id),
         (c.engine, query.engine),

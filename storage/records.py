@@ -75,6 +75,8 @@ class TraceQuery:
     cursor: str | None = None
     end: str | None = None
     """A cursor, behind which nothing is wanted any more."""
+    payloads: bool = True
+    """False: only what has a column is wanted of each; all else of it is empty."""
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)

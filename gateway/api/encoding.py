@@ -12,6 +12,7 @@ from adapters.schema import Choice, Error, RecordedRequest, Trace
 from adapters.token_ids import TokenIds
 from gateway.refusals import InvalidRequest
 from gateway.settings.errors import unknown
+from storage.codec import IN_COLUMNS
 
 _TRACE_FIELDS: Final = tuple(field.name for field in fields(Trace))
 _CHOICE_FIELDS: Final = tuple(f"choices.{field.name}" for field in fields(Choice))
@@ -66,6 +67,11 @@ class Selection:
             tuple(name for name in trace if name not in unwanted),
             tuple(name for name in choice if name not in unwanted),
         )
+
+    @property
+    def has_payload(self) -> bool:
+        """Whether anything is told for which a trace's payload has to be read."""
+        return not IN_COLUMNS.issuperset(self.trace)
 
     def encode(self, trace: Trace) -> bytes:
         told = {name: getattr(trace, name) for name in self.trace}

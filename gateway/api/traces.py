@@ -99,7 +99,7 @@ async def read_trace(
 async def _list(filters: SessionTraceFilters, session_id: str | None, request: Request, parts: ApiParts) -> Response:
     selection = filters.selection()
     asked = filters.model_dump(exclude={"fields", "exclude", "wait"}) | {"session_id": session_id}
-    query = TraceQuery(**asked)
+    query = TraceQuery(**asked, payloads=selection.has_payload)
     if JSON_LINES in accepted(request):
         if filters.wait:
             first = replace(query, limit=1)

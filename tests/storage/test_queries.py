@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from adapters.schema import Trace
 from storage.errors import BadCursor
@@ -129,6 +129,17 @@ async def test_a_trace_that_cannot_be_read_back_stands_among_the_others_and_is_e
     assert await every(store) == [before, *unreadable, after]
     assert await every(store, session_id="b") == unreadable
     assert list(await store.latest_traces("b", 1)) == unreadable[1:]
+
+
+async def test_where_no_payload_is_wanted_none_is_read(store: Store, place: str) -> None:
+    written = [call("s", [1, 2], [3], model="m", fidelity_reason="told") for _ in range(3)]
+    for one in written:
+        await store.finish(one, timeout=5)
+    with behind(place) as db:
+        db.execute(update(rows).values(text=b"\x07"))
+    assert [(one.trace_id, one.model, one.choices) for one in await every(store, session_id="s", payloads=False)] == [
+        (one.trace_id, "m", ()) for one in written
+    ]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "WzFd", "é", "bnVsbA", "WyJhIiwgMV0"])

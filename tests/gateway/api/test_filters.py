@@ -35,7 +35,7 @@ def test_what_a_request_leaves_out_is_what_storage_takes_for_left_out() -> None:
         (NewClaim, ClaimRequest, RENAMED, set()),
         (GroupFilters, GroupQuery, {}, set()),
         (SessionFilters, SessionQuery, {}, set()),
-        (TraceFilters, TraceQuery, {}, {"end", "page_bytes"}),  # The gateway's own, for the parts of an export.
+        (TraceFilters, TraceQuery, {}, {"end", "page_bytes", "payloads"}),  # The gateway's own to say.
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

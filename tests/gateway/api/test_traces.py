@@ -12,13 +12,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from adapters.schema import Choice, Error, RecordedRequest, RoutedExperts, Session, Trace
 from adapters.token_ids import TokenIds
 from storage.errors import CorruptTrace, Unavailable
 from storage.records import Page, TraceQuery
 from storage.store import Store
+from storage.tables import traces
 from tests.gateway.api.harness import STARTED, Api, api, trace
+from tests.storage.behind import behind
 
 
 async def test_a_trace_is_told_in_the_schemas_own_names(tmp_path: Path) -> None:
@@ -224,6 +227,23 @@ async def test_reading_ten_traces_of_a_hundred_thousand_ids_does_not_stall_other
         items = (await reading).json()["items"]
     assert [len(item["choices"][0]["logprobs"]) for item in items] == [100_000] * 10
     assert turns > 60
+
+
+@pytest.mark.parametrize("headers", [{}, {"accept": "application/x-ndjson"}])
+async def test_a_payload_is_read_only_where_a_field_needs_it(
+    tmp_path: Path, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api(tmp_path) as served:
+        await served.record(trace())
+        with behind(f"sqlite:///{tmp_path / 'rollouts.db'}") as db:
+            db.execute(update(traces).values(text=b"\x07"))
+        for asked, expected, unreadable in (
+            ("model,status,turn", {"model": "m", "status": "ok", "turn": 0}, 0),
+            ("model,fidelity", {"model": "m", "fidelity": "none"}, 1),
+        ):
+            answer = await served.client.get("/api/traces", params={"fields": asked}, headers=headers)
+            assert (answer.json() if headers else answer.json()["items"][0]) == expected
+            assert caplog.text.count("can't be read back") == unreadable
 
 
 class Spoilt(SimpleNamespace):
