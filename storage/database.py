@@ -23,6 +23,8 @@ from storage.statements import Question, Statement
 
 READERS: Final = 4
 
+Clock: TypeAlias = Callable[[Connection], datetime]
+"""Tells a transaction the time by which it judges: `Database.now`, or a test's own."""
 Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 """An insert that can say what to do on conflict."""
 
@@ -105,7 +107,7 @@ class Database(ABC):
 
     @abstractmethod
     def now(self, db: Connection) -> datetime:
-        """The time by which heartbeats are judged: one clock for all who share the database."""
+        """The time by which heartbeats, leases and ages are judged: one clock for all who share the database."""
 
     @abstractmethod
     def is_trouble(self, exc: BaseException) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import Connection, Select, select
 
 from adapters.schema import Session
 from storage import claims, cursors
+from storage.database import Clock
 from storage.offers import is_delivered
 from storage.records import EndedQuery, Page
 from storage.sessions import from_row, labelled
@@ -17,11 +17,11 @@ from storage.tables import deliveries, sessions
 _ended_seq: Final = sessions.c.ended_seq
 
 
-def page(db: Connection, query: EndedQuery, now: datetime) -> Page[Session]:
+def page(db: Connection, query: EndedQuery, clock: Clock) -> Page[Session]:
     """Raises BadCursor; ClaimNotFound and ClaimExpired where the claim that is asked about holds nothing any more."""
     (after,) = (0,) if query.cursor is None else cursors.unpack(query.cursor, tuple[cursors.Place])
     if query.claim_id is not None:
-        claims.check(db, query.claim_id, now)
+        claims.check(db, query.claim_id, clock)
     rows = db.execute(_select(query, after)).all()
     last = rows[-1].ended_seq if rows else after
     return Page(tuple(map(from_row, rows)), cursors.pack((last,)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection, and_, delete, or_, select, tuple_, update
@@ -32,9 +32,9 @@ def live(database: Database, gateway_id: str, spool_depth: int, spool_oldest_s: 
         interrupt_silent(db, now)
 
 
-def heard(db: Connection) -> tuple[GatewayHeard, ...]:
+def heard(db: Connection, database: Database) -> tuple[GatewayHeard, ...]:
     """Those that live, or died a moment ago, or left something to bring in."""
-    lately = datetime.now(UTC) - HEARD_FOR
+    lately = database.now(db) - HEARD_FOR
     wanted = select(gateways).where(or_(gateways.c.heartbeat_at > lately, gateways.c.spool_depth > 0))
     return tuple(GatewayHeard(**row) for row in db.execute(wanted.order_by(gateways.c.gateway_id)).mappings())
 

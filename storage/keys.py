@@ -5,9 +5,9 @@ A count rises with every change. Who keeps a copy in memory asks for that alone,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypedDict, Unpack
 
@@ -82,10 +82,9 @@ class KeySet:
 class Keys:
     """A store's keys, for one event loop."""
 
-    def __init__(self, read: Read, write: Write, clock: Callable[[], datetime]) -> None:
+    def __init__(self, read: Read, write: Write) -> None:
         self._read = read
         self._write = write
-        self._clock = clock
 
     def changes(self) -> Awaitable[int]:
         return self._read(count_changes)
@@ -111,7 +110,7 @@ class Keys:
 
     def revoke(self, key_id: str, by: str) -> Awaitable[StoredKey]:
         """For good; a second time changes nothing. Raises KeyNotFound."""
-        return self._write(None, partial(revoke, key_id=key_id, by=by, now=self._clock()))
+        return self._write(None, partial(revoke, key_id=key_id, by=by, now=datetime.now(UTC)))
 
     def used(self, at: Mapping[str, datetime]) -> Awaitable[None]:
         """When each key was used last."""

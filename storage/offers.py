@@ -16,6 +16,7 @@ from typing import Final, TypeAlias, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from storage import groups, places
+from storage.database import Clock
 from storage.records import ClaimRequest
 from storage.sessions import labelled
 from storage.tables import claims, deliveries, sessions
@@ -47,11 +48,12 @@ class Offers:
         self._most_sessions: Final = most_sessions
         self._settled: Final[dict[ClaimRequest, _Settled]] = {}
 
-    def find(self, db: Connection, request: ClaimRequest, now: datetime) -> Units:
+    def find(self, db: Connection, request: ClaimRequest, clock: Clock) -> Units:
         """What could be claimed at this moment, what ended first coming first."""
         since = self._first_unsettled(db, request)
         if since is None:
             return ()
+        now = clock(db)
         if request.unit == "group":
             return _not_more_than(self._most_sessions, _free_groups(db, request, since, now))
         return _free(db, request, since, now, min(request.limit, self._most_sessions))

@@ -33,8 +33,8 @@ _c: Final = rows.c
 class PruneQuery:
     """Which sessions are to go: a null field does not filter. Never one with a call that runs, or that is claimed."""
 
-    before: datetime | None = None
-    """Nothing of it is younger: neither its making, its end, nor a call."""
+    older_than: timedelta | None = None
+    """So old is all of it: its making, its end, and each call."""
     run_id: str | None = None
     """Empty: of no run."""
     statuses: tuple[SessionStatus, ...] = ("finished", "failed", "aborted")
@@ -43,7 +43,7 @@ class PruneQuery:
     """A consumer: only what it has acknowledged."""
 
     def __post_init__(self) -> None:
-        if self.before is None and self.run_id is None:
+        if self.older_than is None and self.run_id is None:
             raise ValueError("neither an age nor a run is named: this would delete everything")
 
 
@@ -115,12 +115,13 @@ def sweep(db: Connection, now: datetime) -> int:
 
 
 def _may_go(query: PruneQuery, now: datetime) -> Sequence[ColumnElement[bool]]:
+    before = None if query.older_than is None else now - query.older_than
     over: ColumnElement[bool] = _c.status.in_(query.statuses)
     if "finished" in query.statuses:
         over = or_(over, _c.implicit)
     busy = traces.c.status == "running"
-    if query.before is not None:
-        busy = or_(busy, traces.c.started_at >= query.before)
+    if before is not None:
+        busy = or_(busy, traces.c.started_at >= before)
     held = (
         select(deliveries.c.session_id)
         .join(claims, claims.c.claim_id == deliveries.c.claim_id)
@@ -129,8 +130,8 @@ def _may_go(query: PruneQuery, now: datetime) -> Sequence[ColumnElement[bool]]:
         .correlate(rows)
     )
     terms = [over, ~sql_exists().where(traces.c.session_id == _c.session_id, busy), ~held.exists()]
-    if query.before is not None:
-        terms += [_c.created_at < query.before, func.coalesce(_c.finished_at, _c.created_at) < query.before]
+    if before is not None:
+        terms += [_c.created_at < before, func.coalesce(_c.finished_at, _c.created_at) < before]
     if query.run_id is not None:
         terms.append(_c.run_id == query.run_id if query.run_id else _c.run_id.is_(None))
     if query.delivered_to is not None:

@@ -25,6 +25,7 @@ from sqlalchemy.exc import IntegrityError
 
 from adapters.schema import Purpose, Reward, Session, SessionStatus
 from storage import cursors, places, rewards, tables
+from storage.database import Clock
 from storage.errors import SessionDeleted, SessionExists, SessionNotFound
 from storage.records import Page, SessionChanges, SessionQuery
 from storage.tables import AnyRow
@@ -198,11 +199,11 @@ def reward(db: Connection, session_id: str, told: Sequence[Reward]) -> Session:
     return _put(db, before, rewards.added(db, before, told))
 
 
-def finish(db: Connection, session_id: str, status: SessionStatus, told: Sequence[Reward], now: datetime) -> Session:
+def finish(db: Connection, session_id: str, status: SessionStatus, told: Sequence[Reward], clock: Clock) -> Session:
     """Its end, with the rewards told at it. The first end's `finished_at` stays. Raises as `reward`."""
     before = _held(db, session_id)
     rewarded = rewards.added(db, before, told)
-    return _put(db, before, replace(rewarded, status=status, finished_at=before.finished_at or now))
+    return _put(db, before, replace(rewarded, status=status, finished_at=before.finished_at or clock(db)))
 
 
 def remove(db: Connection, session_id: str) -> bool:

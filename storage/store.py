@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
@@ -18,7 +17,7 @@ from storage import ended, gateways, groups, queries, repeats, sessions, usage
 from storage.audit import Audit
 from storage.backends import Backends
 from storage.claims import Claims
-from storage.database import READERS, Database
+from storage.database import READERS, Clock, Database
 from storage.durability import DEFAULT_DURABILITY, Durability
 from storage.errors import SessionNotFound, TraceMissing, Unavailable
 from storage.jobs import Command
@@ -53,10 +52,6 @@ _COMMAND_WAITS_S: Final = 5.0
 _WHOLE_PAGE: Final = 1_000
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Store:
     """One open database. Its methods are for one event loop; none of them blocks it.
 
@@ -72,7 +67,7 @@ class Store:
         gateway_id: str,
         durability: Durability,
         queue_bytes: int,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self.database = database
         self._gateway_id = gateway_id
@@ -86,7 +81,7 @@ class Store:
         self.backends = Backends(self._read, self._command)
         self.claims = Claims(self._read, self._command, clock)
         self.upkeep = Upkeep(database, self._read, self._command, clock)
-        self.keys = Keys(self._read, self._command, clock)
+        self.keys = Keys(self._read, self._command)
         self.audit = Audit(self._read, self._command)
         self.weights = Weights(database, gateway_id, self._read, self._command)
 
@@ -123,9 +118,12 @@ class Store:
         spool: Path | None = None,
         durability: Durability = DEFAULT_DURABILITY,
         queue_bytes: int = QUEUE_BYTES,
-        clock: Callable[[], datetime] = _now,
+        clock: Clock | None = None,
     ) -> Store:
-        """On a database that is open already, and is the store's from now on. `clock` is that of leases."""
+        """On a database that is open already, and is the store's from now on.
+
+        `clock` is that of leases and ages; the database's own unless it is told.
+        """
         begin = Transactions(database)
         try:
             begin.run(partial(gateways.start, database))
@@ -133,7 +131,12 @@ class Store:
             begin.disconnect()
         folder = database.spool if spool is None else spool
         store = cls(
-            database, folder, gateway_id=gateway_id, durability=durability, queue_bytes=queue_bytes, clock=clock
+            database,
+            folder,
+            gateway_id=gateway_id,
+            durability=durability,
+            queue_bytes=queue_bytes,
+            clock=clock or database.now,
         )
         store._records.start()
         return store
@@ -196,7 +199,7 @@ class Store:
     ) -> Session:
         """Set its status and `finished_at` (which a second finish keeps), and add rewards. Raises as `add_rewards`."""
         told = tuple(rewards)
-        finish = partial(sessions.finish, session_id=session_id, status=status, told=told, now=self._clock())
+        finish = partial(sessions.finish, session_id=session_id, status=status, told=told, clock=self._clock)
         return await self._command(session_id, finish)
 
     async def add_rewards(self, session_id: str, rewards: Sequence[Reward]) -> Session:
@@ -226,7 +229,7 @@ class Store:
 
     async def ended_sessions(self, query: EndedQuery) -> Page[Session]:
         """Raises BadCursor; ClaimNotFound and ClaimExpired for the sessions of a claim."""
-        return await self._read(ended.page, query, self._clock())
+        return await self._read(ended.page, query, self._clock)
 
     async def groups(self, query: GroupQuery) -> Page[Group]:
         """Raises BadCursor."""
@@ -287,7 +290,7 @@ class Store:
 
     async def gateways(self) -> tuple[GatewayHeard, ...]:
         """Those that write to this database, as they were last heard of; this one too."""
-        return await self._read(gateways.heard)
+        return await self._read(gateways.heard, self.database)
 
     async def complete(self) -> bool:
         """Whether all that was answered can be read: no gateway's spool has anything, as far as this one knows."""

@@ -6,14 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from storage import prune, sizes
-from storage.database import Database, DatabaseSize
+from storage.database import Clock, Database, DatabaseSize
 from storage.prune import Prunable, PruneQuery
 from storage.sizes import RunSize
 
@@ -70,7 +69,7 @@ class Sizes:
 class Upkeep:
     """For one event loop, on a store's own reader and writer."""
 
-    def __init__(self, database: Database, read: Read, write: Write, clock: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, read: Read, write: Write, clock: Clock) -> None:
         self._database = database
         self._read = read
         self._write = write
@@ -81,7 +80,7 @@ class Upkeep:
 
         Raises Unavailable; what is gone by then is gone.
         """
-        ends, now = time.monotonic() + seconds, self._clock()
+        ends, now = time.monotonic() + seconds, await self._read(self._clock)
         pruned = Pruned()
         after: Prunable | None = None
         while found := await self._read(prune.find, query, now, after, AT_ONCE):
@@ -102,7 +101,7 @@ class Upkeep:
 
     async def preview(self, query: PruneQuery) -> Pruned:
         """What `prune` would delete at this moment."""
-        now = self._clock()
+        now = await self._read(self._clock)
         pruned = Pruned()
         after: Prunable | None = None
         while found := await self._read(prune.find, query, now, after, AT_ONCE):

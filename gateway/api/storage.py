@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final, Self, get_args
 
 from fastapi import APIRouter, Response
@@ -50,13 +50,13 @@ class Prune(Strict):
 
     @model_validator(mode="after")
     def _not_everything(self) -> Self:
-        self.query(datetime.now(UTC))
+        self.query()
         return self
 
-    def query(self, now: datetime) -> PruneQuery:
+    def query(self) -> PruneQuery:
         """Raises ValueError."""
         return PruneQuery(
-            before=None if self.older_than is None else now - timedelta(seconds=self.older_than),
+            older_than=None if self.older_than is None else timedelta(seconds=self.older_than),
             run_id=self.run_id,
             statuses=self.status,
             delivered_to=self.delivered_to,
@@ -79,7 +79,7 @@ async def prune(body: Prune, parts: Parts) -> Response:
 
     Sessions that a consumer has claimed at the moment stay, and those with a call that runs.
     """
-    query = body.query(datetime.now(UTC))
+    query = body.query()
     upkeep = parts.store.upkeep
     return json_answer(await (upkeep.preview(query) if body.dry_run else upkeep.prune(query, seconds=SECONDS)))
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -62,7 +61,7 @@ class Direct:
     url: str
 
     def prune(self, asked: Prune) -> Pruned:
-        query = asked.query(datetime.now(UTC))
+        query = asked.query()
         with _opened(self.url) as (database, upkeep):
             if asked.dry_run:
                 return asyncio.run(upkeep.preview(query))
@@ -148,7 +147,7 @@ def _opened(url: str) -> Iterator[tuple[Database, Upkeep]]:
             return run(db)
 
     try:
-        yield database, Upkeep(database, read, write, lambda: datetime.now(UTC))
+        yield database, Upkeep(database, read, write, database.now)
     except (StorageError, DBAPIError) as exc:
         raise CommandFailed(
             f"the database does not answer: {exc}; what is gone is gone, go on with the same command"

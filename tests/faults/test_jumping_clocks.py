@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from gateway.scripted import Fault
 from tests.faults.clock import Clock
@@ -16,6 +18,7 @@ from tests.faults.world import PATIENT, World, world
 from tests.postgres import Postgres
 
 _FAR = 36 * 3600
+_MONTH = 30 * 86_400
 _CALLS = 6
 
 
@@ -81,3 +84,45 @@ async def test_one_gateways_clock_is_nothing_to_another(tmp_path: Path, postgres
     """docs/promises.md D11, B11."""
     tally = await clocks_that_jump(tmp_path, 6, postgres.database())
     assert tally.clean, tally.complaints()
+
+
+async def _end(run: World, session: str, gateway: int) -> None:
+    await run.call(session, gateway=gateway)
+    async with run.client(gateway) as client:
+        (await client.post(f"/api/sessions/{session}/finish", json={})).raise_for_status()
+
+
+@pytest.mark.parametrize("jump", [_FAR, -_FAR])
+async def test_a_lease_ends_by_the_databases_clock_at_every_gateway(
+    tmp_path: Path, postgres: Postgres, jump: int
+) -> None:
+    """docs/promises.md D11."""
+    clock = Clock(tmp_path)
+    async with world(tmp_path, database=postgres.database(), gateways=2, environ=clock.environ) as run:
+        clock.jump(jump)
+        for by in range(2):
+            await _end(run, f"session-{by}", by)
+            async with run.client(by) as one, run.client(1 - by) as other:
+                claim = (await one.post("/api/claims", json={"lease_s": 600})).json()
+                assert (await other.post("/api/claims", json={})).status_code == 204
+                told = (await other.get(f"/api/claims/{claim['claim_id']}")).json()
+            assert (told["status"], told["session_ids"]) == ("held", [f"session-{by}"])
+            left = datetime.fromisoformat(told["expires_at"]) - datetime.now(UTC)
+            assert 500 < left.total_seconds() <= 600
+            assert len((await run.ask("/api/admin/status", gateway=by))["gateways"]) == 2
+
+
+@pytest.mark.parametrize("jump", [2 * _MONTH, -2 * _MONTH])
+async def test_what_has_just_ended_is_not_pruned_as_old_by_any_gateways_clock(
+    tmp_path: Path, postgres: Postgres, jump: int
+) -> None:
+    """docs/promises.md D11."""
+    clock = Clock(tmp_path)
+    async with world(tmp_path, database=postgres.database(), gateways=2, environ=clock.environ) as run:
+        clock.jump(jump)
+        for by in range(2):
+            await _end(run, f"session-{by}", by)
+        for by in range(2):
+            async with run.client(by) as client:
+                pruned = await client.post("/api/admin/prune", json={"older_than": _MONTH})
+            assert pruned.json()["sessions"] == 0

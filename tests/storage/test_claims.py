@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection
 
 from adapters.schema import SessionStatus
 from storage.errors import ClaimAcknowledged, ClaimError, ClaimExpired, ClaimNotFound
@@ -25,7 +26,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = NOON
 
-    def __call__(self) -> datetime:
+    def __call__(self, db: Connection) -> datetime:
         return self.now
 
     def advance(self, seconds: float) -> None:
@@ -260,9 +261,9 @@ async def test_a_claim_has_a_bound_but_for_a_group_that_is_larger(store: Store, 
         await ended(store, *(f"{group}{number}" for number in range(4)), group_id=group, group_size=4)
     with store.database.read() as db:
         small, exact = Offers(most_sessions=3), Offers(most_sessions=8)
-        assert small.find(db, ClaimRequest(unit="group", limit=2), clock()) == [("g0", "g1", "g2", "g3")]
-        assert len(exact.find(db, ClaimRequest(unit="group", limit=2), clock())) == 2
-        assert small.find(db, ClaimRequest(limit=9), clock()) == [("g0",), ("g1",), ("g2",)]
+        assert small.find(db, ClaimRequest(unit="group", limit=2), clock) == [("g0", "g1", "g2", "g3")]
+        assert len(exact.find(db, ClaimRequest(unit="group", limit=2), clock)) == 2
+        assert small.find(db, ClaimRequest(limit=9), clock) == [("g0",), ("g1",), ("g2",)]
 
 
 @pytest.mark.parametrize("wrong", [{"limit": 0}, {"lease_s": 0.0}, {"lease_s": float("nan")}], ids=str)

@@ -45,7 +45,7 @@ def test_a_heartbeat_tells_how_much_waits_in_a_spool_and_for_how_long(place: str
     with database.write_connection() as db, db.begin():
         for depth, oldest_s in ((3, 61.5), (0, None)):
             gateways.live(database, "one", depth, oldest_s, db)
-            (heard,) = gateways.heard(db)
+            (heard,) = gateways.heard(db, database)
             assert (heard.gateway_id, heard.spool_depth, heard.spool_oldest_s) == ("one", depth, oldest_s)
     database.close()
 

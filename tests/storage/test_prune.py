@@ -27,7 +27,7 @@ from tests.postgres import Postgres
 from tests.storage.examples import NOON, call, session
 
 DAY = timedelta(days=1)
-MONTH_AGO = PruneQuery(before=NOON - 30 * DAY)
+MONTH_AGO = PruneQuery(older_than=30 * DAY)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def opened(place: str, now: datetime = NOON) -> AsyncIterator[Store]:
-    store = Store.start(open_database(place), gateway_id="gateway-1", clock=lambda: now)
+    store = Store.start(open_database(place), gateway_id="gateway-1", clock=lambda _: now)
     yield store
     await store.close()
 
@@ -116,13 +116,13 @@ async def test_a_session_of_another_status_stays(store: Store, why: str, fields:
 
 async def test_an_open_session_goes_where_that_is_asked_for(store: Store) -> None:
     await rollout(store, "old", 31 * DAY, status="open")
-    query = PruneQuery(before=MONTH_AGO.before, statuses=("open",))
+    query = PruneQuery(older_than=MONTH_AGO.older_than, statuses=("open",))
     assert (await store.upkeep.prune(query, seconds=60)).sessions == 1
 
 
 async def test_a_call_that_named_no_session_goes_as_a_finished_one(store: Store) -> None:
     await rollout(store, "implicit", 31 * DAY, status="open", implicit=True)
-    assert (await store.upkeep.prune(PruneQuery(MONTH_AGO.before, statuses=("failed",)), seconds=60)).sessions == 0
+    assert (await store.upkeep.prune(PruneQuery(MONTH_AGO.older_than, statuses=("failed",)), seconds=60)).sessions == 0
     assert (await store.upkeep.prune(MONTH_AGO, seconds=60)).sessions == 1
 
 
@@ -191,7 +191,7 @@ async def test_what_a_trainer_works_on_stays_and_what_it_has_had_can_be_asked_fo
         assert had is not None
         assert held is not None
         await store.claims.acknowledge(had.claim_id)
-        delivered = await store.upkeep.prune(PruneQuery(MONTH_AGO.before, delivered_to="trainer"), seconds=60)
+        delivered = await store.upkeep.prune(PruneQuery(MONTH_AGO.older_than, delivered_to="trainer"), seconds=60)
         assert (delivered.sessions, delivered.undelivered) == (1, 0)
         pruned = await store.upkeep.prune(MONTH_AGO, seconds=60)
         assert (pruned.sessions, pruned.undelivered) == (1, 1)
