@@ -13,7 +13,7 @@ from typing import Final, Self
 import psycopg
 from sqlalchemy import URL, Connection, Table, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from storage.database import READERS, Database, DatabaseSize
@@ -54,7 +54,10 @@ class PostgresDatabase(Database):
     @classmethod
     def at(cls, url: URL, durability: Durability) -> Self:
         """Migrates, one gateway after the other. Raises CannotOpen, SchemaNewer."""
-        database = cls(url, durability)
+        try:
+            database = cls(url, durability)
+        except ArgumentError as exc:
+            raise CannotOpen(f"the database's URL can't be used: {exc}") from exc
         where = database._where
         try:
             with database._writers.connect() as db:

@@ -142,3 +142,8 @@ def test_no_setting_of_the_server_cuts_a_connection_that_is_kept(postgres: Postg
     with database.write_connection() as db, db.begin():
         assert db.execute(text("SHOW idle_session_timeout")).scalar_one() == "0"
     database.close()
+
+
+def test_hosts_and_ports_that_do_not_match_are_said() -> None:
+    with pytest.raises(CannotOpen, match="the database's URL can't be used: number of hosts and ports don't match"):
+        open_database("postgresql://user@/name?host=a,b&port=5432")
