@@ -30,6 +30,7 @@ class Transactions:
         self._why: str | None = None
         self._asked_at: float | None = None
         self._failed_at = float("-inf")
+        self._answered = False
 
     @property
     def unable(self) -> str | None:
@@ -39,12 +40,17 @@ class Transactions:
             return f"it has not answered for {silent_for:.0f} s"
         return self._why
 
+    @property
+    def may_try(self) -> bool:
+        """Whether to write is worth a try: it can be written, or answers again, and so may be able to."""
+        return self._why is None or self._answered
+
     def has_failed_since(self, moment: float) -> bool:
         """Whether the database was found to be away after that moment, and was not found to be back."""
         return self._why is not None and self._failed_at > moment
 
-    def run(self, work: Callable[[Connection], Result]) -> Result:
-        """Do `work` in a transaction that is committed on return.
+    def run(self, work: Callable[[Connection], Result], *, proves: bool = True) -> Result:
+        """Do `work` in a transaction that is committed on return. `proves`: after it no reason for failures is left.
 
         Where another transaction was in the way `work` is done anew, so it forgets what it did when it fails.
         Raises Unavailable where the database as a whole is the reason (locked, full, gone), so that trying again
@@ -53,17 +59,17 @@ class Transactions:
         self._asked_at = time.monotonic()
         try:
             try:
-                return self._run(work)
+                return self._run(work, proves)
             except Unavailable as exc:
                 cause = exc.__cause__
                 if not (isinstance(cause, DBAPIError) and cause.connection_invalidated):
                     raise
                 # A connection that broke while nobody used it is found out by its use.
-                return self._run(work)
+                return self._run(work, proves)
         finally:
             self._asked_at = None
 
-    def _run(self, work: Callable[[Connection], Result]) -> Result:
+    def _run(self, work: Callable[[Connection], Result], proves: bool) -> Result:
         try:
             result = self._try(work)
         except Exception as exc:
@@ -75,8 +81,10 @@ class Transactions:
                 _log.warning("the database can't be written: %s", reason)
             self._why = reason
             self._failed_at = time.monotonic()
+            self._answered = False
             raise Unavailable(f"the database can't be written: {reason}") from exc
-        if self._why is not None:
+        self._answered = True
+        if self._why is not None and proves:
             self._why = None
             _log.warning("the database can be written again")
         return result

@@ -214,7 +214,7 @@ class Writer:
     def _drains(self) -> bool:
         """Whether there is something to drain, and a database for it."""
         now = time.monotonic()
-        may = self._transactions.unable is None and self._drains_from <= now < self._gives_up_at
+        may = self._transactions.may_try and self._drains_from <= now < self._gives_up_at
         return may and self._spool.backlog.readable
 
     def _out_of_the_spool(self, entries: Sequence[Entry], written: Written | None) -> None:
@@ -302,7 +302,8 @@ class Writer:
         try:
             spool = self._spool
             live = partial(gateways.live, self._database, self._gateway_id, spool.depth, spool.oldest_s)
-            self._transactions.run(live)
+            # While something waits, that comes in proves more: a heartbeat needs one small table alone.
+            self._transactions.run(live, proves=not spool.pending)
         except Unavailable:
             _log.debug("no heartbeat", exc_info=True)
 

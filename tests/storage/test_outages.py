@@ -19,7 +19,7 @@ from storage.sqlite import SqliteDatabase
 from storage.store import Store
 from tests.postgres import Postgres
 from tests.storage.behind import behind
-from tests.storage.conftest import on_sqlite
+from tests.storage.conftest import on_postgres, on_sqlite
 from tests.storage.examples import NOON, call, session
 
 
@@ -180,6 +180,35 @@ async def test_a_postgresql_that_is_stopped_for_a_while_holds_up_no_call(
         assert await turns_of(store, f"s{number}") == [(each, turn) for turn, each in enumerate(mine)]
     assert store.counts().committed == 60
     await store.close()
+
+
+@on_postgres
+async def test_a_database_that_takes_heartbeats_and_no_traces_is_not_said_to_be_back(
+    store: Store, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with behind(place) as db:
+        db.exec_driver_sql(
+            "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN RAISE 'no traces'; END $$ LANGUAGE plpgsql"
+        )
+        db.exec_driver_sql("CREATE TRIGGER refused BEFORE INSERT ON traces EXECUTE FUNCTION refuse()")
+    try:
+        await store.finish(call("s"), timeout=0.5)
+        told = []
+        for _ in range(60):
+            await asyncio.sleep(0.05)
+            told.append(store.counts().unable)
+    finally:
+        with behind(place) as db:
+            db.exec_driver_sql("DROP TRIGGER refused ON traces")
+            db.exec_driver_sql("DROP FUNCTION refuse")
+    assert all(why is not None and "no traces" in why for why in told)
+    await drained(store)
+    assert store.counts().unable is None
+    said = [record.message for record in caplog.records if record.name == "storage.transactions"]
+    assert [message.partition(":")[0] for message in said] == [
+        "the database can't be written",
+        "the database can be written again",
+    ]
 
 
 async def test_a_list_is_not_complete_while_another_gateways_spool_may_have_something(place: str, store: Store) -> None:
