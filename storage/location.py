@@ -70,6 +70,11 @@ def check_place(path: Path) -> None:
         raise CannotOpen(f"{path} can't be opened: it is a folder; name a file in it")
     if not path.is_file() or path.stat().st_size == 0:
         return
+    if path.stat().st_nlink > 1:
+        raise CannotOpen(
+            f"{path} has a second name, a hard link, by which another gateway could write to it with a log of its own: "
+            "remove one of the two, or make a copy (`rollout-gateway db backup`)"
+        )
     tables = _tables_in(path)
     if tables and not tables >= _OURS:
         some = ", ".join(sorted(tables)[:3]) + (" …" if len(tables) > 3 else "")

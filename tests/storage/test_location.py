@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(CannotOpen, match=f"{tmp_path} can't be opened: it is a folder; name a file in it"):
         open_database(tmp_path)
+
+
+def test_a_file_of_two_names_is_refused(tmp_path: Path) -> None:
+    open_database(tmp_path / "a.db").close()
+    os.link(tmp_path / "a.db", tmp_path / "b.db")
+    for name in ("a.db", "b.db"):
+        with pytest.raises(CannotOpen, match=f"{name} has a second name, a hard link.*remove one of the two"):
+            open_database(tmp_path / name)
+    (tmp_path / "b.db").unlink()
+    open_database(tmp_path / "a.db").close()
 
 
 def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
