@@ -63,7 +63,7 @@ def file_of(url: str) -> Path:
 
 
 def check_place(path: Path) -> None:
-    """Raises CannotOpen where there can be no file, or one that is another program's. It is left as it is then."""
+    """Raises CannotOpen where there can be no file, or is one of another program's or of two names."""
     if not path.parent.is_dir():
         raise CannotOpen(f"{path} can't be opened: there is no folder {path.parent}; make it first")
     if path.is_dir():
