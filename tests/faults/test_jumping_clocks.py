@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -86,6 +88,15 @@ async def test_one_gateways_clock_is_nothing_to_another(tmp_path: Path, postgres
     assert tally.clean, tally.complaints()
 
 
+@asynccontextmanager
+async def _one_of_two_wrong(folder: Path, postgres: Postgres, by_seconds: int) -> AsyncIterator[World]:
+    """The clock of the first of two gateways."""
+    clock = Clock(folder)
+    async with world(folder, database=postgres.database(), gateways=2, environ=clock.environ) as run:
+        clock.jump(by_seconds)
+        yield run
+
+
 async def _end(run: World, session: str, gateway: int) -> None:
     await run.call(session, gateway=gateway)
     async with run.client(gateway) as client:
@@ -97,9 +108,7 @@ async def test_a_lease_ends_by_the_databases_clock_at_every_gateway(
     tmp_path: Path, postgres: Postgres, jump: int
 ) -> None:
     """docs/promises.md D11."""
-    clock = Clock(tmp_path)
-    async with world(tmp_path, database=postgres.database(), gateways=2, environ=clock.environ) as run:
-        clock.jump(jump)
+    async with _one_of_two_wrong(tmp_path, postgres, jump) as run:
         for by in range(2):
             await _end(run, f"session-{by}", by)
             async with run.client(by) as one, run.client(1 - by) as other:
@@ -117,9 +126,7 @@ async def test_what_has_just_ended_is_not_pruned_as_old_by_any_gateways_clock(
     tmp_path: Path, postgres: Postgres, jump: int
 ) -> None:
     """docs/promises.md D11."""
-    clock = Clock(tmp_path)
-    async with world(tmp_path, database=postgres.database(), gateways=2, environ=clock.environ) as run:
-        clock.jump(jump)
+    async with _one_of_two_wrong(tmp_path, postgres, jump) as run:
         for by in range(2):
             await _end(run, f"session-{by}", by)
         for by in range(2):
